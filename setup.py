@@ -1,0 +1,38 @@
+"""Packaging of a3c_tf; the exact versions that were tested stand in requirements.txt."""
+
+import pathlib
+import re
+
+from setuptools import setup
+
+HERE = pathlib.Path(__file__).parent
+VERSION = re.search(r'__version__ = "(.+)"', (HERE / "a3c_tf" / "__init__.py").read_text(encoding="utf-8"))[1]
+
+setup(
+    name="a3c-tf",
+    version=VERSION,
+    description="Asynchronous Advantage Actor-Critic (A3C) in TensorFlow 1 graph style on TensorFlow 2",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="MIT",
+    packages=["a3c_tf"],
+    package_data={"a3c_tf": ["py.typed"]},
+    python_requires=">=3.10,<3.14",
+    install_requires=[
+        "tensorflow>=2.21,<3",
+        "gym>=0.26.2,<0.27",
+        "numpy>=2.0,<3",
+        "matplotlib>=3.8",
+        "tensorboard>=2.20",
+        "tqdm>=4.60",
+    ],
+    extras_require={
+        "gymnasium": ["gymnasium>=1.0"],
+        "dev": ["hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff", "types-tqdm"],
+    },
+    classifiers=[
+        "License :: OSI Approved :: MIT License",
+        "Programming Language :: Python :: 3",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+)
