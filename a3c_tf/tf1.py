@@ -9,17 +9,50 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
+import sys
+import tempfile
 from collections.abc import Iterator
 
 # oneDNN's kernels are made for large tensors: with this network they double the time of a call.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-# 3 hides what a CPU-only run cannot act on (missing CUDA drivers, unused CPU instructions); what is
-# wrong in a graph or a session arrives as a Python exception all the same.
+# 3 hides what a CPU-only run cannot act on (unused CPU instructions, absent GPUs); what is wrong in a
+# graph or a session arrives as a Python exception all the same.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import tensorflow.compat.v1 as tf  # noqa: E402
+# Written by TensorFlow's libraries while they load, whatever the log level is.
+_LOADING_NOTES = re.compile(rb"^(WARNING: All log messages before absl::|I0000 .*cudart_stub).*\n?", re.MULTILINE)
 
-__all__ = ["quiet_deprecations", "tf"]
+
+@contextlib.contextmanager
+def _without_loading_notes() -> Iterator[None]:
+    """Hold back what native code writes to stderr, and hand it on without the loading notes."""
+    try:
+        stderr = os.dup(2)
+    except OSError:  # a program without stderr has nothing to keep clean
+        yield
+        return
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            held.seek(0)
+            os.write(2, _LOADING_NOTES.sub(b"", held.read()))
+
+
+with _without_loading_notes():
+    import tensorflow.compat.v1 as tf
+
+try:
+    from tensorflow.core.protobuf.config_pb2 import CallableOptions
+except ImportError:  # no public name leads to it; without it, session.py takes the public path
+    CallableOptions = None
+
+__all__ = ["CallableOptions", "quiet_deprecations", "tf"]
 
 
 @contextlib.contextmanager

@@ -1,0 +1,177 @@
+"""The A3C graph: one global network, one local network for each worker, push and pull between them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from a3c_tf import networks
+from a3c_tf.config import Config
+from a3c_tf.policies import NormalPolicy
+from a3c_tf.session import Call, Session
+from a3c_tf.spaces import ActionSpec, ObservationSpec, action_spec, observation_spec
+from a3c_tf.tf1 import quiet_deprecations, tf
+
+Tensor = Any
+Operation = Any
+
+GLOBAL_NET_SCOPE = "Global_Net"
+
+
+@dataclasses.dataclass(frozen=True)
+class Optimizers:
+    """The optimizers that all workers share, so that their statistics live with the global network."""
+
+    actor: Any
+    critic: Any
+
+    @classmethod
+    def build(cls, config: Config) -> Optimizers:
+        """TensorFlow 1's RMSProp: epsilon 1e-10 inside the root, the mean square starting at ones."""
+        return cls(
+            tf.train.RMSPropOptimizer(config.actor_learning_rate, config.rmsprop_decay, name="RMSPropA"),
+            tf.train.RMSPropOptimizer(config.critic_learning_rate, config.rmsprop_decay, name="RMSPropC"),
+        )
+
+
+class ACNet:
+    """An actor and a critic in one scope: the global network, or with ``global_ac`` a worker's local one.
+
+    =============  ==========  ==================================================================
+    attribute      shape       meaning
+    =============  ==========  ==================================================================
+    s              [B, N_S]    observations (placeholder ``S``)
+    a_his          [B, N_A]    the actions taken (placeholder ``A``)
+    v_target       [B, 1]      value targets (placeholder ``Vtarget``)
+    noise          [B, N_A]    standard normal numbers that the samples are made from
+    v              [B, 1]      state values
+    A              [B, N_A]    sampled actions, clipped to the bounds
+    a_loss c_loss  scalar      mean over the batch of -exp_v, and of the squared TD error
+    exp_v          [B, 1]      log π(a|s) · TD error + β · entropy
+    =============  ==========  ==================================================================
+
+    ``a_params``/``c_params`` and ``a_grads``/``c_grads`` are the actor's and the critic's variables and
+    local gradients; ``update_a_op``/``update_c_op`` push the gradients to the global network and
+    ``pull_a_params_op``/``pull_c_params_op`` copy its variables here. All are float32.
+
+    Source: Mnih et al. 2016, algorithm S3, section 4 (losses) and section 9 (continuous actions).
+    """
+
+    def __init__(
+        self,
+        scope: str,
+        observations: ObservationSpec,
+        actions: ActionSpec,
+        config: Config,
+        global_ac: ACNet | None = None,
+        optimizers: Optimizers | None = None,
+    ) -> None:
+        self.scope = scope
+        with tf.variable_scope(scope, use_resource=True):
+            self.s = tf.placeholder(tf.float32, [None, observations.size], "S")
+            self._build_networks(actions, config)
+            if global_ac is None or optimizers is None:
+                return
+            self.a_his = tf.placeholder(tf.float32, [None, actions.size], "A")
+            self.v_target = tf.placeholder(tf.float32, [None, 1], "Vtarget")
+            self._build_losses(config)
+            self._build_gradients()
+        with tf.name_scope("sync"):
+            self._build_sync(global_ac, optimizers)
+
+    def _build_networks(self, actions: ActionSpec, config: Config) -> None:
+        with tf.variable_scope("actor"):
+            self.policy = NormalPolicy(networks.actor_hidden(self.s, config.actor_hidden), actions)
+        with tf.variable_scope("critic"):
+            self.v = networks.critic(self.s, config.critic_hidden)
+        self.a_params = tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES, f"{self.scope}/actor/")
+        self.c_params = tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES, f"{self.scope}/critic/")
+
+    def _build_losses(self, config: Config) -> None:
+        td = tf.subtract(self.v_target, self.v, name="TD_error")
+        with tf.name_scope("c_loss"):
+            self.c_loss = tf.reduce_mean(tf.square(td))
+        self.policy.wrap(config.sigma_floor)
+        with tf.name_scope("a_loss"):
+            # the critic learns from c_loss alone: no gradient through the advantage
+            exp_v = self.policy.log_prob(self.a_his) * tf.stop_gradient(td)
+            self.exp_v = config.entropy_coefficient * self.policy.entropy() + exp_v
+            self.a_loss = tf.reduce_mean(-self.exp_v)
+        with tf.name_scope("choose_a"):
+            sample, self.noise = self.policy.sample()
+            self.A = self.policy.clip(sample)
+
+    def _build_gradients(self) -> None:
+        with tf.name_scope("local_grad"):
+            self.a_grads = tf.gradients(self.a_loss, self.a_params)
+            self.c_grads = tf.gradients(self.c_loss, self.c_params)
+
+    def _build_sync(self, global_ac: ACNet, optimizers: Optimizers) -> None:
+        with tf.name_scope("pull"):
+            self.pull_a_params_op = _assign_all(self.a_params, global_ac.a_params)
+            self.pull_c_params_op = _assign_all(self.c_params, global_ac.c_params)
+        with tf.name_scope("push"):
+            self.update_a_op = optimizers.actor.apply_gradients(zip(self.a_grads, global_ac.a_params))
+            self.update_c_op = optimizers.critic.apply_gradients(zip(self.c_grads, global_ac.c_params))
+        # Run together without an order, a pull may read a variable before its push. These assigns
+        # come after the push; sync/pull stays free of it, so that a pull alone needs no feed.
+        with tf.name_scope("push_then_pull"), tf.control_dependencies([self.update_a_op, self.update_c_op]):
+            self.push_then_pull_op = tf.group(
+                *_assign_all(self.a_params, global_ac.a_params), *_assign_all(self.c_params, global_ac.c_params)
+            )
+
+
+    def calls(self, session: Session) -> NetCalls:
+        """A local network's callables on a session of its graph."""
+        rollout = [self.s, self.a_his, self.v_target]
+        return NetCalls(
+            choose_action=session.call([self.A], [self.s, self.noise]),
+            value=session.call([self.v], [self.s]),
+            update_global=session.call([], rollout, [self.push_then_pull_op]),
+            update_global_and_report=session.call([self.a_loss, self.c_loss], rollout, [self.push_then_pull_op]),
+            pull_global=session.call([], [], [*self.pull_a_params_op, *self.pull_c_params_op]),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class NetCalls:
+    """The four calls of a local network, as ``worker.Net`` describes them."""
+
+    choose_action: Call
+    value: Call
+    update_global: Call
+    update_global_and_report: Call
+    pull_global: Call
+
+
+def _assign_all(targets: list[Any], sources: list[Any]) -> list[Operation]:
+    return [
+        target.assign(source.read_value(), read_value=False) for target, source in zip(targets, sources, strict=True)
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class A3CGraph:
+    """A built graph and its networks; ``worker_nets[i]`` has the scope ``W_i``."""
+
+    graph: Any
+    global_net: ACNet
+    worker_nets: list[ACNet]
+
+
+def build_graph(config: Config, observation_space: Any, action_space: Any) -> A3CGraph:
+    """Build ``Global_Net`` and ``W_0`` … for ``config.workers`` workers in a graph of their own.
+
+    The spaces are gym's or gymnasium's. Raises ``ValueError`` for spaces that the networks do not fit,
+    unbounded actions among them. The graph is still open: finalize it before the first worker runs.
+    """
+    observations, actions = observation_spec(observation_space), action_spec(action_space)
+    graph = tf.Graph()
+    with graph.as_default(), graph.device("/cpu:0"), quiet_deprecations():
+        tf.set_random_seed(config.seed)
+        global_net = ACNet(GLOBAL_NET_SCOPE, observations, actions, config)
+        optimizers = Optimizers.build(config)
+        worker_nets = [
+            ACNet(f"W_{i}", observations, actions, config, global_net, optimizers) for i in range(config.workers)
+        ]
+    return A3CGraph(graph, global_net, worker_nets)

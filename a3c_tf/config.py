@@ -1,0 +1,209 @@
+"""Every setting of a run, with its unit and its source, and the presets that combine them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+RESERVED_PREFIXES = ("gym:", "gymnasium:")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Settings of one training run; the defaults are the TensorFlow original's on Pendulum.
+
+    Raises ``ValueError`` that names the field, the value and what is allowed.
+    """
+
+    env: str | Callable[[], Any] = "Pendulum-v1"
+    """environment: an id of gym, `gymnasium:ID`, or in Python a callable that makes one"""
+    preset_name: str = "classic"
+    """the preset that these settings started from"""
+    seed: int | None = None
+    """seed of weights, environments and exploration; without one a fresh seed is drawn and written down"""
+
+    workers: int = dataclasses.field(default_factory=lambda: os.cpu_count() or 1)
+    """worker threads, each with its own environment and local network"""
+    max_episodes: int | None = 2000
+    """budget: episodes of all workers together"""
+    max_steps: int | None = None
+    """budget: environment steps of all workers together"""
+    max_episode_steps: int | None = 200
+    """steps after which an episode is cut; None: the environment's own limit"""
+
+    rollout_steps: int = 10
+    """steps between two updates (t_max in the paper, algorithm S3)"""
+    gamma: float = 0.9
+    """discount factor"""
+    bootstrap_at_time_limit: bool = False
+    """whether an episode cut by its time limit bootstraps from v(s'); the original takes 0"""
+    reward_shift: float = 8.0
+    """the learner sees (reward + reward_shift) / reward_scale"""
+    reward_scale: float = 8.0
+    """the learner sees (reward + reward_shift) / reward_scale"""
+    entropy_coefficient: float = 0.01
+    """weight of the policy's entropy in the actor's objective (β in the paper, section 4)"""
+
+    actor_learning_rate: float = 1e-4
+    """step size of RMSPropA"""
+    critic_learning_rate: float = 1e-3
+    """step size of RMSPropC"""
+    rmsprop_decay: float = 0.9
+    """decay of RMSProp's running mean of squared gradients (TensorFlow 1's default)"""
+
+    actor_hidden: int = 200
+    """units of the actor's hidden layer"""
+    critic_hidden: int = 100
+    """units of the critic's hidden layer"""
+    sigma_floor: float = 1e-4
+    """added to the policy's standard deviation, which never falls below it"""
+
+    running_return_decay: float = 0.9
+    """running return = decay · old + (1 - decay) · new"""
+    log_dir: str | None = None
+    """run folder; None: runs/<environment>-<time>"""
+
+    def __post_init__(self) -> None:
+        check = _Checks(self)
+        check.that("env", callable(self.env) or (isinstance(self.env, str) and self.env != ""), "an id or a callable")
+        check.whole("seed", 0, 2**31 - 1, optional=True)
+        check.whole("workers", 1, 1024)
+        check.whole("max_episodes", 1, optional=True)
+        check.whole("max_steps", 1, optional=True)
+        check.whole("max_episode_steps", 1, optional=True)
+        check.whole("rollout_steps", 1)
+        check.whole("actor_hidden", 1)
+        check.whole("critic_hidden", 1)
+        check.number("gamma", 0.0, 1.0)
+        check.number("rmsprop_decay", 0.0, 1.0)
+        check.number("running_return_decay", 0.0, 1.0)
+        check.number("entropy_coefficient", 0.0)
+        check.number("sigma_floor", 0.0)
+        check.number("reward_shift")
+        check.positive("reward_scale")
+        check.positive("actor_learning_rate")
+        check.positive("critic_learning_rate")
+        for flag in ("bootstrap_at_time_limit",):
+            check.that(flag, isinstance(getattr(self, flag), bool), "True or False")
+        check.that("log_dir", self.log_dir is None or (isinstance(self.log_dir, str) and self.log_dir != ""), "a path")
+        if self.max_episodes is None and self.max_steps is None:
+            raise ValueError("max_episodes and max_steps are both None: give at least one, so that the run ends")
+
+    @classmethod
+    def preset(cls, name: str, env: str | Callable[[], Any] = "Pendulum-v1", **changes: Any) -> Config:
+        """The complete settings of preset ``name`` for ``env``, with ``changes`` on top.
+
+        Raises ``ValueError`` for an unknown preset, a preset that does not know the environment, and
+        changes that are not settings.
+        """
+        unknown = sorted(set(changes) - {field.name for field in dataclasses.fields(cls)})
+        if unknown:
+            raise ValueError(f"{', '.join(unknown)}: no such setting; see the fields of a3c_tf.Config")
+        settings = _preset_settings(name, env)
+        return cls(**{**settings, "env": env, "preset_name": name, **changes})
+
+    @classmethod
+    def for_env(cls, env: str | Callable[[], Any] = "Pendulum-v1", **changes: Any) -> Config:
+        """The default preset for ``env``: `classic` on Pendulum-v1, elsewhere `tuned` if there is one, else `general`."""
+        known = [name for name, table in PRESETS.items() if env_key(env) in table]
+        return cls.preset(known[0] if known else "general", env, **changes)
+
+    def replace(self, **changes: Any) -> Config:
+        """A copy with ``changes``, checked as a new one is."""
+        return dataclasses.replace(self, **changes)
+
+    def seeded(self) -> Config:
+        """These settings with a seed: their own, or a fresh one."""
+        return self if self.seed is not None else self.replace(seed=secrets.randbelow(2**31))
+
+    @property
+    def env_name(self) -> str:
+        """The id, or ``module:name`` of a callable."""
+        return self.env if isinstance(self.env, str) else name_of(self.env)
+
+    def to_json(self) -> str:
+        """The settings as JSON text; a callable environment stands there by its name."""
+        return json.dumps({**dataclasses.asdict(self.replace(env=self.env_name))}, indent=1) + "\n"
+
+    @classmethod
+    def read(cls, path: str | Path) -> Config:
+        """Settings from the ``config.json`` of a run."""
+        return cls(**json.loads(Path(path).read_text(encoding="utf-8")))
+
+
+# The first preset that lists an environment is its default. Sources: `classic` is the TensorFlow
+# original, whose settings are the defaults above.
+PRESETS: dict[str, dict[str, dict[str, Any]]] = {
+    "classic": {"Pendulum-v1": {}},
+}
+# For any other environment: no reward shift, the environment's own time limit, and the bootstrap
+# that belongs to a time limit.
+GENERAL: dict[str, Any] = {
+    "reward_shift": 0.0,
+    "reward_scale": 1.0,
+    "max_episode_steps": None,
+    "bootstrap_at_time_limit": True,
+    "gamma": 0.99,
+}
+
+
+def env_key(env: str | Callable[[], Any]) -> str:
+    """The environment's name without the library in front, as the presets list it."""
+    name = env if isinstance(env, str) else name_of(env)
+    for prefix in RESERVED_PREFIXES:
+        name = name.removeprefix(prefix)
+    return name
+
+
+def name_of(factory: Callable[[], Any]) -> str:
+    """``module:qualified name`` of an environment factory."""
+    kind = factory if hasattr(factory, "__qualname__") else type(factory)
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _preset_settings(name: str, env: str | Callable[[], Any]) -> dict[str, Any]:
+    if name == "general":
+        return GENERAL
+    key = env_key(env)
+    if name not in PRESETS:
+        raise ValueError(f"preset {name!r}: no such preset; there are {', '.join([*PRESETS, 'general'])}")
+    if key not in PRESETS[name]:
+        raise ValueError(
+            f"preset {name!r} has no settings for {key}, only for {', '.join(PRESETS[name])}; use 'general' there"
+        )
+    return PRESETS[name][key]
+
+
+class _Checks:
+    """Refuses values outside what a field allows, always in the same words."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+
+    def that(self, field: str, holds: bool, allowed: str) -> None:
+        if not holds:
+            raise ValueError(f"{field} = {getattr(self._config, field)!r}: expected {allowed}")
+
+    def whole(self, field: str, low: int, high: int | None = None, optional: bool = False) -> None:
+        value = getattr(self._config, field)
+        if optional and value is None:
+            return
+        fits = isinstance(value, int) and not isinstance(value, bool) and low <= value and (high is None or value <= high)
+        allowed = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
+        self.that(field, fits, allowed + (" or None" if optional else ""))
+
+    def number(self, field: str, low: float = -math.inf, high: float = math.inf) -> None:
+        value = getattr(self._config, field)
+        fits = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        span = f" from {low:g} to {high:g}" if math.isfinite(high) else f" of at least {low:g}" * math.isfinite(low)
+        self.that(field, fits and low <= value <= high, f"a finite number{span}")
+
+    def positive(self, field: str) -> None:
+        self.number(field, 0.0)
+        self.that(field, getattr(self._config, field) > 0, "a number above 0")

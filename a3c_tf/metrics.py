@@ -1,0 +1,117 @@
+"""What a run tells while it trains: rows in metrics.csv, scalars in TensorBoard, lines or a bar."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Protocol
+
+from tqdm import tqdm
+
+from a3c_tf.config import Config
+from a3c_tf.counters import FinishedEpisode
+from a3c_tf.runs import RunFolder
+from a3c_tf.tf1 import tf
+from a3c_tf.worker import Episode
+
+CSV_FIELDS = ("wall_time", "global_step", "episode", "worker", "episode_return", "running_return", "episode_length")
+
+
+class Display(Protocol):
+    """Shows a person how training goes."""
+
+    def episode(self, told: Episode, count: FinishedEpisode) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Metrics:
+    """Writes each finished episode where it belongs. One caller at a time."""
+
+    def __init__(self, run: RunFolder, graph: Any, display: Display) -> None:
+        self._started = time.monotonic()
+        self._display = display
+        self._csv = run.metrics.open("w", encoding="utf-8", newline="")
+        self._csv.write(",".join(CSV_FIELDS) + "\n")
+        with graph.as_default():  # a FileWriter refuses to be made in eager mode
+            self._events = tf.summary.FileWriter(str(run.path), graph, flush_secs=10)
+        self._events.flush()  # TensorBoard shows the graph from the first second
+
+    def episode(self, told: Episode, count: FinishedEpisode) -> None:
+        """Record one finished episode, as a row with the fields of ``CSV_FIELDS``.
+
+        ``wall_time`` is in seconds since the start, ``global_step`` and ``episode_length`` are in
+        environment steps, returns in the environment's own rewards.
+        """
+        wall_time = time.monotonic() - self._started
+        self._csv.write(
+            f"{wall_time:.3f},{count.global_step},{count.episode},{told.worker},"
+            f"{told.episode_return!r},{count.running_return!r},{told.length}\n"
+        )
+        self._csv.flush()
+        scalars = {
+            "episode/return": told.episode_return,
+            "episode/running_return": count.running_return,
+            "episode/length": told.length,
+            "loss/actor": told.actor_loss,
+            "loss/critic": told.critic_loss,
+        }
+        values = [tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
+        self._events.add_summary(tf.Summary(value=values), count.global_step)
+        self._display.episode(told, count)
+
+    def close(self) -> None:
+        self._display.close()
+        self._events.close()
+        self._csv.close()
+
+
+class PlainLines:
+    """One line an episode, in the original's form: ``W_0 Ep: 12 | Ep_r: -1043``."""
+
+    def episode(self, told: Episode, count: FinishedEpisode) -> None:
+        print(f"{told.worker} Ep: {count.episode} | Ep_r: {int(count.running_return)}", flush=True)
+
+    def close(self) -> None:
+        pass
+
+
+class ProgressBar:
+    """A bar over the budget, with the running return and steps per second."""
+
+    def __init__(self, config: Config) -> None:
+        self._by_steps = config.max_episodes is None
+        total = config.max_steps if self._by_steps else config.max_episodes
+        self._bar = tqdm(
+            total=total, unit="step" if self._by_steps else "episode", mininterval=0.2, dynamic_ncols=True,
+            bar_format="{percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} {unit}s [{elapsed}<{remaining}{postfix}]",
+        )  # fmt: skip
+        self._started = time.monotonic()
+
+    def episode(self, told: Episode, count: FinishedEpisode) -> None:
+        speed = count.global_step / (time.monotonic() - self._started)
+        postfix = f"running return {count.running_return:.0f}, {speed:,.0f} steps/s"
+        self._bar.set_postfix_str(postfix, refresh=False)
+        self._bar.update((count.global_step if self._by_steps else count.episode + 1) - self._bar.n)
+
+    def close(self) -> None:
+        self._bar.close()
+
+
+class Nothing:
+    """Shows nothing."""
+
+    def episode(self, told: Episode, count: FinishedEpisode) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def display(show: str, config: Config) -> Display:
+    """``auto``: a bar on a terminal, else lines; ``lines``; ``none``. Raises ``ValueError`` for other words."""
+    if show not in ("auto", "lines", "none"):
+        raise ValueError(f"show = {show!r}: expected 'auto', 'lines' or 'none'")
+    if show == "none":
+        return Nothing()
+    return ProgressBar(config) if show == "auto" and sys.stderr.isatty() else PlainLines()

@@ -1,0 +1,145 @@
+"""One worker's loop: act, collect a rollout, push, pull. It knows no TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from a3c_tf.config import Config
+from a3c_tf.counters import Counters
+from a3c_tf.envs import Environment
+from a3c_tf.returns import n_step_returns
+
+
+class Net(Protocol):
+    """The four calls that a worker needs of its network; each returns a list of arrays."""
+
+    choose_action: Callable[..., list[np.ndarray]]
+    """(observation [1, N_S], noise [1, N_A]) → [action [1, N_A]]"""
+    value: Callable[..., list[np.ndarray]]
+    """(observations [B, N_S]) → [v [B, 1]]"""
+    update_global: Callable[..., list[np.ndarray]]
+    """(observations [T, N_S], actions [T, N_A], value targets [T, 1]) → []: push, then pull"""
+    update_global_and_report: Callable[..., list[np.ndarray]]
+    """the same → [actor loss, critic loss]"""
+    pull_global: Callable[..., list[np.ndarray]]
+    """() → []"""
+
+
+class Episode(NamedTuple):
+    """What a worker tells of an episode that it finished."""
+
+    worker: str
+    episode_return: float
+    """sum of the environment's own rewards"""
+    length: int
+    """steps"""
+    actor_loss: float
+    critic_loss: float
+    """losses of the episode's last rollout"""
+
+
+class Worker:
+    """Runs episodes with its own environment and local network until the budget or a stop ends it.
+
+    Source: Mnih et al. 2016, algorithm S3.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        config: Config,
+        env: Environment,
+        net: Net,
+        counters: Counters,
+        should_stop: Callable[[], bool],
+        on_episode: Callable[[Episode], None],
+    ) -> None:
+        self.name = f"W_{index}"
+        self.episodes_run = 0
+        self.length = 0
+        assert config.seed is not None, "draw a seed with Config.seeded()"
+        self._seed = config.seed
+        self._index = index
+        self._config = config
+        self._env = env
+        self._net = net
+        self._counters = counters
+        self._should_stop = should_stop
+        self._on_episode = on_episode
+        self._time_limit = config.max_episode_steps or env.time_limit
+        steps, n_s, n_a = config.rollout_steps, env.observation_spec.size, env.action_spec.size
+        self.buffer_s = np.zeros((steps + 1, n_s), np.float32)
+        self.buffer_a = np.zeros((steps, n_a), np.float32)
+        self.buffer_r: list[float] = []
+        self._noise = np.zeros((steps, n_a), np.float32)
+        # rows [1, n] of the buffers, sliced once: they are fed and filled at each step
+        self._rows_s = [self.buffer_s[t : t + 1] for t in range(steps + 1)]
+        self._rows_noise = [self._noise[t : t + 1] for t in range(steps)]
+
+    def work(self) -> None:
+        """Run to the end. The first pull gives every worker the same start (the original's had none)."""
+        self._net.pull_global()
+        while not self._should_stop() and self._counters.claim_episode():
+            self._run_episode()
+
+    def _run_episode(self) -> None:
+        seed, rng = episode_randomness(self._seed, self._index, self.episodes_run)
+        self.length, episode_return = 0, 0.0
+        self.buffer_s[0] = self._env.reset(seed).ravel()
+        ended = False
+        while not ended:
+            claimed = 0 if self._should_stop() else self._counters.claim_steps(self._config.rollout_steps)
+            if claimed == 0:
+                self._counters.abandon_episode()
+                return
+            rng.standard_normal(dtype=np.float32, out=self._noise)
+            terminated, ended = self._collect(claimed)
+            episode_return += sum(self.buffer_r)
+            losses = self._learn(terminated, ended)
+            self._counters.settle_steps(claimed, len(self.buffer_r))
+        self.episodes_run += 1
+        self._on_episode(Episode(self.name, episode_return, self.length, *losses))
+
+    def _collect(self, steps: int) -> tuple[bool, bool]:
+        """Fill the buffers with up to ``steps`` steps; returns (terminated, ended).
+
+        An episode that is cut by its time limit has ended but not terminated.
+        """
+        choose_action, step = self._net.choose_action, self._env.step
+        self.buffer_r.clear()
+        for t in range(steps):
+            action = choose_action(self._rows_s[t], self._rows_noise[t])[0]
+            observation, reward, terminated, truncated = step(action[0])
+            self.buffer_a[t] = action
+            self.buffer_s[t + 1] = observation.ravel()
+            self.buffer_r.append(reward)
+            self.length += 1
+            if terminated or truncated or self.length == self._time_limit:
+                return terminated, True
+        return False, False
+
+    def _learn(self, terminated: bool, ended: bool) -> list[float]:
+        """Push the rollout's gradients and pull; the losses if the episode ended, else nothing."""
+        config, taken = self._config, len(self.buffer_r)
+        bootstrap = 0.0
+        if not terminated and (not ended or config.bootstrap_at_time_limit):
+            v_s_ = self._net.value(self._rows_s[taken])[0]
+            bootstrap = v_s_[0, 0]
+        rewards = [(reward + config.reward_shift) / config.reward_scale for reward in self.buffer_r]
+        buffer_v_target = n_step_returns(rewards, bootstrap, config.gamma)
+        update = self._net.update_global_and_report if ended else self._net.update_global
+        losses = update(self.buffer_s[:taken], self.buffer_a[:taken], buffer_v_target)
+        self.buffer_s[0] = self.buffer_s[taken]
+        return [float(loss) for loss in losses]
+
+
+def episode_randomness(seed: int, worker: int, episode: int) -> tuple[int, np.random.Generator]:
+    """The environment's seed and the exploration's generator for one worker's ``episode``.
+
+    Both follow from the three numbers alone, so a run that is resumed goes on as it would have.
+    """
+    sequence = np.random.SeedSequence([seed, worker, episode])
+    return int(sequence.generate_state(1)[0] >> 1), np.random.Generator(np.random.PCG64(sequence))
