@@ -111,15 +111,14 @@ class ACNet:
             self.pull_a_params_op = _assign_all(self.a_params, global_ac.a_params)
             self.pull_c_params_op = _assign_all(self.c_params, global_ac.c_params)
         with tf.name_scope("push"):
-            self.update_a_op = optimizers.actor.apply_gradients(zip(self.a_grads, global_ac.a_params))
-            self.update_c_op = optimizers.critic.apply_gradients(zip(self.c_grads, global_ac.c_params))
+            self.update_a_op = optimizers.actor.apply_gradients(zip(self.a_grads, global_ac.a_params, strict=True))
+            self.update_c_op = optimizers.critic.apply_gradients(zip(self.c_grads, global_ac.c_params, strict=True))
         # Run together without an order, a pull may read a variable before its push. These assigns
         # come after the push; sync/pull stays free of it, so that a pull alone needs no feed.
         with tf.name_scope("push_then_pull"), tf.control_dependencies([self.update_a_op, self.update_c_op]):
             self.push_then_pull_op = tf.group(
                 *_assign_all(self.a_params, global_ac.a_params), *_assign_all(self.c_params, global_ac.c_params)
             )
-
 
     def calls(self, session: Session) -> NetCalls:
         """A local network's callables on a session of its graph."""
@@ -162,7 +161,7 @@ class A3CGraph:
 def build_graph(config: Config, observation_space: Any, action_space: Any) -> A3CGraph:
     """Build ``Global_Net`` and ``W_0`` … for ``config.workers`` workers in a graph of their own.
 
-    The spaces are gym's or gymnasium's. Raises ``ValueError`` for spaces that the networks do not fit,
+    The spaces are gym's or gymnasium's. Raises ``UsageError`` for spaces that the networks do not fit,
     unbounded actions among them. The graph is still open: finalize it before the first worker runs.
     """
     observations, actions = observation_spec(observation_space), action_spec(action_space)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from a3c_tf.acnet import GLOBAL_NET_SCOPE, A3CGraph
+from a3c_tf.config import UsageError
 from a3c_tf.runs import RunFolder
 from a3c_tf.session import Session
 from a3c_tf.tf1 import tf
@@ -29,14 +29,14 @@ class Checkpointer:
         self._folder.mkdir(exist_ok=True)
         with session.graph.as_default():
             prefix = self._saver.save(
-            session.raw, str(self._folder / "model.ckpt"), global_step=global_step, write_meta_graph=False
-        )
+                session.raw, str(self._folder / "model.ckpt"), global_step=global_step, write_meta_graph=False
+            )
         return Path(prefix)
 
     def restore(self, session: Session) -> Path:
-        """Load the newest checkpoint; returns its prefix. Raises ``ValueError`` if there is none."""
+        """Load the newest checkpoint; returns its prefix. Raises ``UsageError`` if there is none."""
         prefix = tf.train.latest_checkpoint(str(self._folder))
         if prefix is None:
-            raise ValueError(f"{self._folder}: no checkpoint here; expected the folder of a run that has saved one")
+            raise UsageError(f"{self._folder}: no checkpoint here; expected the folder of a run that has saved one")
         self._saver.restore(session.raw, prefix)
         return Path(prefix)

@@ -14,11 +14,18 @@ from typing import Any
 RESERVED_PREFIXES = ("gym:", "gymnasium:")
 
 
+class UsageError(ValueError):
+    """What was asked for cannot be done; the message says what was expected, what came and what to do.
+
+    Raised before any training. Programs print it as one line and exit with 2.
+    """
+
+
 @dataclasses.dataclass(frozen=True)
 class Config:
     """Settings of one training run; the defaults are the TensorFlow original's on Pendulum.
 
-    Raises ``ValueError`` that names the field, the value and what is allowed.
+    Raises ``UsageError`` that names the field, the value and what is allowed.
     """
 
     env: str | Callable[[], Any] = "Pendulum-v1"
@@ -93,24 +100,24 @@ class Config:
             check.that(flag, isinstance(getattr(self, flag), bool), "True or False")
         check.that("log_dir", self.log_dir is None or (isinstance(self.log_dir, str) and self.log_dir != ""), "a path")
         if self.max_episodes is None and self.max_steps is None:
-            raise ValueError("max_episodes and max_steps are both None: give at least one, so that the run ends")
+            raise UsageError("max_episodes and max_steps are both None: give at least one, so that the run ends")
 
     @classmethod
     def preset(cls, name: str, env: str | Callable[[], Any] = "Pendulum-v1", **changes: Any) -> Config:
         """The complete settings of preset ``name`` for ``env``, with ``changes`` on top.
 
-        Raises ``ValueError`` for an unknown preset, a preset that does not know the environment, and
+        Raises ``UsageError`` for an unknown preset, a preset that does not know the environment, and
         changes that are not settings.
         """
         unknown = sorted(set(changes) - {field.name for field in dataclasses.fields(cls)})
         if unknown:
-            raise ValueError(f"{', '.join(unknown)}: no such setting; see the fields of a3c_tf.Config")
+            raise UsageError(f"{', '.join(unknown)}: no such setting; see the fields of a3c_tf.Config")
         settings = _preset_settings(name, env)
         return cls(**{**settings, "env": env, "preset_name": name, **changes})
 
     @classmethod
     def for_env(cls, env: str | Callable[[], Any] = "Pendulum-v1", **changes: Any) -> Config:
-        """The default preset for ``env``: `classic` on Pendulum-v1, elsewhere `tuned` if there is one, else `general`."""
+        """The default preset of ``env``: the first in ``PRESETS`` that lists it, else `general`."""
         known = [name for name, table in PRESETS.items() if env_key(env) in table]
         return cls.preset(known[0] if known else "general", env, **changes)
 
@@ -172,9 +179,9 @@ def _preset_settings(name: str, env: str | Callable[[], Any]) -> dict[str, Any]:
         return GENERAL
     key = env_key(env)
     if name not in PRESETS:
-        raise ValueError(f"preset {name!r}: no such preset; there are {', '.join([*PRESETS, 'general'])}")
+        raise UsageError(f"preset {name!r}: no such preset; there are {', '.join([*PRESETS, 'general'])}")
     if key not in PRESETS[name]:
-        raise ValueError(
+        raise UsageError(
             f"preset {name!r} has no settings for {key}, only for {', '.join(PRESETS[name])}; use 'general' there"
         )
     return PRESETS[name][key]
@@ -188,13 +195,15 @@ class _Checks:
 
     def that(self, field: str, holds: bool, allowed: str) -> None:
         if not holds:
-            raise ValueError(f"{field} = {getattr(self._config, field)!r}: expected {allowed}")
+            raise UsageError(f"{field} = {getattr(self._config, field)!r}: expected {allowed}")
 
     def whole(self, field: str, low: int, high: int | None = None, optional: bool = False) -> None:
         value = getattr(self._config, field)
         if optional and value is None:
             return
-        fits = isinstance(value, int) and not isinstance(value, bool) and low <= value and (high is None or value <= high)
+        fits = (
+            isinstance(value, int) and not isinstance(value, bool) and low <= value and (high is None or value <= high)
+        )
         allowed = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
         self.that(field, fits, allowed + (" or None" if optional else ""))
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import warnings
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from a3c_tf.config import UsageError
 from a3c_tf.spaces import ActionSpec, ObservationSpec, action_spec, observation_spec
 
 # Wrappers that the libraries put around every environment. Their checks are made here once, their
@@ -23,20 +25,20 @@ class Environment:
 
     ``observation_spec`` and ``action_spec`` describe its spaces; ``time_limit`` is the number of steps
     after which its maker cuts an episode, or None where it does that itself or never.
-    Raises ``ValueError`` for spaces that cannot be learnt and for answers of the wrong form.
+    Raises ``UsageError`` for spaces that cannot be learnt, ``ValueError`` for answers of the wrong form.
     """
 
     def __init__(self, raw: Any, name: str, time_limit: int | None = None) -> None:
         for part in ("reset", "step", "observation_space", "action_space"):
             if not hasattr(raw, part):
-                raise ValueError(f"environment {name}: expected an object with {part!r}, got {type(raw).__name__}")
+                raise UsageError(f"environment {name}: expected an object with {part!r}, got {type(raw).__name__}")
         self.name = name
         self.time_limit = time_limit
         try:
             self.observation_spec: ObservationSpec = observation_spec(raw.observation_space)
             self.action_spec: ActionSpec = action_spec(raw.action_space)
-        except ValueError as error:
-            raise ValueError(f"environment {name}: {error}") from None
+        except UsageError as error:
+            raise UsageError(f"environment {name}: {error}") from None
         self._raw = raw
         self._step = raw.step
         self._reset_takes_seed = True
@@ -60,9 +62,7 @@ class Environment:
             truncated = done and bool(info.get("TimeLimit.truncated", False))
             terminated = done and not truncated
         else:
-            raise self._wrong(
-                "step", "(observation, reward, terminated, truncated, info)", f"a tuple of {len(answer)}"
-            )
+            raise self._wrong("step", "(observation, reward, terminated, truncated, info)", f"a tuple of {len(answer)}")
         return self._checked(observation, "step"), float(reward), bool(terminated), bool(truncated)
 
     def close(self) -> None:
@@ -101,7 +101,7 @@ def make_env(env: str | Callable[[], Any]) -> Environment:
     """Make an environment from an id or a callable that takes nothing.
 
     ``Pendulum-v1`` or ``gym:Pendulum-v1`` come from gym, ``gymnasium:Pendulum-v1`` from gymnasium.
-    Raises ``ValueError`` for what cannot be made; what a callable raises comes out as it is.
+    Raises ``UsageError`` for what cannot be made; what a callable raises comes out as it is.
     """
     if callable(env):
         return Environment(env(), getattr(env, "__qualname__", type(env).__name__))
@@ -111,14 +111,17 @@ def make_env(env: str | Callable[[], Any]) -> Environment:
 
 def _from_library(library: str, env_id: str) -> Environment:
     if library not in ("gym", "gymnasium"):
-        raise ValueError(f"environment '{library}:{env_id}': expected an id, 'gym:ID' or 'gymnasium:ID'")
+        raise UsageError(f"environment '{library}:{env_id}': expected an id, 'gym:ID' or 'gymnasium:ID'")
     module = _import_library(library)
     try:
-        raw = module.make(env_id, disable_env_checker=True)
+        with warnings.catch_warnings(record=True) as told:
+            raw = module.make(env_id, disable_env_checker=True)
     except module.error.Error as error:
-        raise ValueError(f"environment {env_id!r}: {library} says: {_one_line(error)}") from None
+        raise UsageError(f"environment {env_id!r}: {library} says: {_one_line(error)}") from None
     except ImportError as error:
-        raise ValueError(f"environment {env_id!r} needs a package that is not installed: {error}") from None
+        raise UsageError(f"environment {env_id!r} needs a package that is not installed: {error}") from None
+    for warning in told:  # those of an environment that could not be made only repeat the error
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     time_limit = raw.spec.max_episode_steps
     while type(raw).__name__ in _STANDARD_WRAPPERS:
         raw = raw.env
@@ -131,7 +134,7 @@ def _import_library(library: str) -> ModuleType:
         with contextlib.redirect_stderr(io.StringIO()):
             return importlib.import_module(library)
     except ImportError as error:
-        raise ValueError(f"{library} is not installed ({error}): pip install {library}") from None
+        raise UsageError(f"{library} is not installed ({error}): pip install {library}") from None
 
 
 def _one_line(error: Exception) -> str:

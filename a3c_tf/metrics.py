@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from tqdm import tqdm
 
-from a3c_tf.config import Config
+from a3c_tf.config import Config, UsageError
 from a3c_tf.counters import FinishedEpisode
 from a3c_tf.runs import RunFolder
 from a3c_tf.tf1 import tf
@@ -109,9 +109,9 @@ class Nothing:
 
 
 def display(show: str, config: Config) -> Display:
-    """``auto``: a bar on a terminal, else lines; ``lines``; ``none``. Raises ``ValueError`` for other words."""
+    """``auto``: a bar on a terminal, else lines; ``lines``; ``none``. Raises ``UsageError`` for other words."""
     if show not in ("auto", "lines", "none"):
-        raise ValueError(f"show = {show!r}: expected 'auto', 'lines' or 'none'")
+        raise UsageError(f"show = {show!r}: expected 'auto', 'lines' or 'none'")
     if show == "none":
         return Nothing()
     return ProgressBar(config) if show == "auto" and sys.stderr.isatty() else PlainLines()

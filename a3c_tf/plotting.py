@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from a3c_tf.config import UsageError
+
 
 def read_metrics(path: str | Path) -> dict[str, np.ndarray]:
-    """Columns of a ``metrics.csv`` by name; all float64 but ``worker``. Raises ``ValueError`` if it is not one."""
+    """Columns of a ``metrics.csv`` by name; all float64 but ``worker``. Raises ``UsageError`` if it is not one."""
     with Path(path).open(newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
         rows, names = list(reader), reader.fieldnames or []
     if "running_return" not in names:
-        raise ValueError(f"{path}: expected the metrics.csv of a run, with a column running_return")
+        raise UsageError(f"{path}: expected the metrics.csv of a run, with a column running_return")
     return {name: np.array([row[name] for row in rows], str if name == "worker" else np.float64) for name in names}
 
 

@@ -8,7 +8,7 @@ import re
 import time
 from pathlib import Path
 
-from a3c_tf.config import Config
+from a3c_tf.config import Config, UsageError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,21 +37,21 @@ class RunFolder:
     def create(cls, config: Config) -> RunFolder:
         """Make the folder of a new run, missing parents too, and write ``config.json``.
 
-        Nothing that exists is changed: raises ``ValueError`` if the folder holds anything, or if it
+        Nothing that exists is changed: raises ``UsageError`` if the folder holds anything, or if it
         cannot be made or written.
         """
         run = cls(Path(config.log_dir) if config.log_dir else _fresh_path(config.env_name))
         try:
             run.path.mkdir(parents=True, exist_ok=True)
             if run.config.exists():
-                raise ValueError(f"run folder {run.path}: holds a run already; name another folder")
+                raise UsageError(f"run folder {run.path}: holds a run already; name another folder")
             if any(run.path.iterdir()):
-                raise ValueError(
+                raise UsageError(
                     f"run folder {run.path}: holds files that are not a run's; name a new or an empty folder"
                 )
             run.config.write_text(config.to_json(), encoding="utf-8")
         except OSError as error:
-            raise ValueError(f"run folder {run.path}: cannot be written: {error.strerror or error}") from None
+            raise UsageError(f"run folder {run.path}: cannot be written: {error.strerror or error}") from None
         return run
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from a3c_tf.config import UsageError
+
 
 @dataclasses.dataclass(frozen=True)
 class ObservationSpec:
@@ -38,11 +40,11 @@ class ActionSpec:
 
 
 def observation_spec(space: Any) -> ObservationSpec:
-    """Read an observation space (gym's, gymnasium's, or a spec). Raises ``ValueError`` if it is no Box."""
+    """Read an observation space (gym's, gymnasium's, or a spec). Raises ``UsageError`` if it is no Box."""
     if isinstance(space, ObservationSpec):
         return space
     if not _is_box(space):
-        raise ValueError(
+        raise UsageError(
             f"observation space {space}: expected a Box; wrap the environment so that its observations are one array "
             "of numbers (FlattenObservation does it for Dict and Tuple)"
         )
@@ -52,18 +54,18 @@ def observation_spec(space: Any) -> ObservationSpec:
 def action_spec(space: Any) -> ActionSpec:
     """Read an action space (gym's, gymnasium's, or a spec).
 
-    Raises ``ValueError`` if it is no Box, or if a bound is infinite or not below the other.
+    Raises ``UsageError`` if it is no Box, or if a bound is infinite or not below the other.
     """
     if isinstance(space, ActionSpec):
         return space
     if not _is_box(space):
-        raise ValueError(
+        raise UsageError(
             f"action space {space}: expected a Box with finite bounds; wrap the environment so that its actions are "
             "one array of numbers"
         )
     low, high = (np.asarray(bound, np.float64).ravel() for bound in (space.low, space.high))
     if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high)) and np.all(low < high)):
-        raise ValueError(
+        raise UsageError(
             f"action space {space}: expected finite bounds with low < high, got low {space.low} and high {space.high}; "
             "wrap the environment in RescaleAction or give its Box finite bounds"
         )

@@ -46,7 +46,7 @@ def train(config: Config, show: str = "auto") -> Result:
     """Train until the budget of ``config`` is used; everything is left in the run folder.
 
     ``show`` is ``auto`` (a progress bar on a terminal, else a line an episode), ``lines`` or ``none``.
-    Raises ``ValueError`` for settings that cannot be run, before anything is written, and whatever
+    Raises ``UsageError`` for settings that cannot be run, before anything is written, and whatever
     exception a worker met, with the worker's name in a note.
     """
     config = config.seeded()

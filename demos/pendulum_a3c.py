@@ -1,6 +1,6 @@
 """Train A3C on Pendulum and leave the learning curve, the metrics and TensorBoard's files in a run folder.
 
-    python demos/pendulum_a3c.py --workers 2 --seed 0
+python demos/pendulum_a3c.py --workers 2 --seed 0
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import argparse
 import sys
 
 from a3c_tf.config import Config
+from a3c_tf.programs import exit_code
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -39,14 +40,10 @@ def make_config(arguments: argparse.Namespace) -> Config:
 
 def main() -> int:
     arguments = parse_arguments()
-    try:
-        config = make_config(arguments)
-        from a3c_tf.trainer import train  # loads TensorFlow, so bad settings are told before
+    config = make_config(arguments)
+    from a3c_tf.trainer import train  # loads TensorFlow, so wrong settings are told before
 
-        result = train(config, show="lines" if arguments.verbose else "auto")
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    result = train(config, show="lines" if arguments.verbose else "auto")
     print(
         f"{len(result.returns)} episodes, {result.steps:,} steps in {result.seconds:.1f} s; "
         f"running return {result.running_returns[-1]:.0f}\n"
@@ -63,4 +60,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code(main))

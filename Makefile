@@ -1,0 +1,42 @@
+# make demo   trains A3C on Pendulum       make test   runs the tests
+# make lint   ruff and mypy                make check  tests and lint
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PYTHONPATH :=
+
+.PHONY: demo test lint check long clean
+
+demo: $(VENV)/installed
+	$(BIN)/python demos/pendulum_a3c.py
+
+test: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -n 2
+
+long: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -m long
+
+lint: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+check: test lint
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' || { \
+	  echo "TensorFlow has no wheel for `$(PYTHON) --version`: use Python 3.10, 3.11, 3.12 or 3.13, as in 'make $(MAKECMDGOALS) PYTHON=python3.12'" >&2; \
+	  exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: requirements.txt setup.py | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	touch $@
+
+$(VENV)/installed-dev: requirements-dev.txt $(VENV)/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
