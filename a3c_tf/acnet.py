@@ -7,6 +7,7 @@ from typing import Any
 
 from a3c_tf import networks
 from a3c_tf.config import Config
+from a3c_tf.optimizers import Optimizers
 from a3c_tf.policies import NormalPolicy
 from a3c_tf.session import Call, Session
 from a3c_tf.spaces import ActionSpec, ObservationSpec, action_spec, observation_spec
@@ -16,22 +17,6 @@ Tensor = Any
 Operation = Any
 
 GLOBAL_NET_SCOPE = "Global_Net"
-
-
-@dataclasses.dataclass(frozen=True)
-class Optimizers:
-    """The optimizers that all workers share, so that their statistics live with the global network."""
-
-    actor: Any
-    critic: Any
-
-    @classmethod
-    def build(cls, config: Config) -> Optimizers:
-        """TensorFlow 1's RMSProp: epsilon 1e-10 inside the root, the mean square starting at ones."""
-        return cls(
-            tf.train.RMSPropOptimizer(config.actor_learning_rate, config.rmsprop_decay, name="RMSPropA"),
-            tf.train.RMSPropOptimizer(config.critic_learning_rate, config.rmsprop_decay, name="RMSPropC"),
-        )
 
 
 class ACNet:
@@ -45,6 +30,7 @@ class ACNet:
     v_target       [B, 1]      value targets (placeholder ``Vtarget``)
     noise          [B, N_A]    standard normal numbers that the samples are made from
     v              [B, 1]      state values
+    sample         [B, N_A]    sampled actions
     A              [B, N_A]    sampled actions, clipped to the bounds
     a_loss c_loss  scalar      mean over the batch of -exp_v, and of the squared TD error
     exp_v          [B, 1]      log π(a|s) · TD error + β · entropy
@@ -75,7 +61,7 @@ class ACNet:
             self.a_his = tf.placeholder(tf.float32, [None, actions.size], "A")
             self.v_target = tf.placeholder(tf.float32, [None, 1], "Vtarget")
             self._build_losses(config)
-            self._build_gradients()
+            self._build_gradients(config)
         with tf.name_scope("sync"):
             self._build_sync(global_ac, optimizers)
 
@@ -98,21 +84,30 @@ class ACNet:
             self.exp_v = config.entropy_coefficient * self.policy.entropy() + exp_v
             self.a_loss = tf.reduce_mean(-self.exp_v)
         with tf.name_scope("choose_a"):
-            sample, self.noise = self.policy.sample()
-            self.A = self.policy.clip(sample)
+            self.sample, self.noise = self.policy.sample()
+            self.A = self.policy.clip(self.sample)
 
-    def _build_gradients(self) -> None:
+    def _build_gradients(self, config: Config) -> None:
+        split = len(self.a_params)
         with tf.name_scope("local_grad"):
-            self.a_grads = tf.gradients(self.a_loss, self.a_params)
-            self.c_grads = tf.gradients(self.c_loss, self.c_params)
+            if config.joint_loss:
+                self.loss = self.a_loss + self.c_loss
+                grads = _clipped(tf.gradients(self.loss, self.a_params + self.c_params), config.max_grad_norm)
+                self.a_grads, self.c_grads = grads[:split], grads[split:]
+            else:
+                self.a_grads = _clipped(tf.gradients(self.a_loss, self.a_params), config.max_grad_norm)
+                self.c_grads = _clipped(tf.gradients(self.c_loss, self.c_params), config.max_grad_norm)
 
     def _build_sync(self, global_ac: ACNet, optimizers: Optimizers) -> None:
         with tf.name_scope("pull"):
             self.pull_a_params_op = _assign_all(self.a_params, global_ac.a_params)
             self.pull_c_params_op = _assign_all(self.c_params, global_ac.c_params)
         with tf.name_scope("push"):
-            self.update_a_op = optimizers.actor.apply_gradients(zip(self.a_grads, global_ac.a_params, strict=True))
-            self.update_c_op = optimizers.critic.apply_gradients(zip(self.c_grads, global_ac.c_params, strict=True))
+            self.update_a_op, self.update_c_op = optimizers.apply(
+                list(zip(self.a_grads, global_ac.a_params, strict=True)),
+                list(zip(self.c_grads, global_ac.c_params, strict=True)),
+            )
+            self.learning_rate_scale = optimizers.learning_rate_scale
         # Run together without an order, a pull may read a variable before its push. These assigns
         # come after the push; sync/pull stays free of it, so that a pull alone needs no feed.
         with tf.name_scope("push_then_pull"), tf.control_dependencies([self.update_a_op, self.update_c_op]):
@@ -120,11 +115,14 @@ class ACNet:
                 *_assign_all(self.a_params, global_ac.a_params), *_assign_all(self.c_params, global_ac.c_params)
             )
 
-    def calls(self, session: Session) -> NetCalls:
+    def calls(self, session: Session, config: Config) -> NetCalls:
         """A local network's callables on a session of its graph."""
         rollout = [self.s, self.a_his, self.v_target]
+        if self.learning_rate_scale is not None:
+            rollout.append(self.learning_rate_scale)
+        actions = [self.A, self.sample] if config.learner_sees_unclipped_action else [self.A]
         return NetCalls(
-            choose_action=session.call([self.A], [self.s, self.noise]),
+            choose_action=session.call(actions, [self.s, self.noise]),
             value=session.call([self.v], [self.s]),
             update_global=session.call([], rollout, [self.push_then_pull_op]),
             update_global_and_report=session.call([self.a_loss, self.c_loss], rollout, [self.push_then_pull_op]),
@@ -141,6 +139,10 @@ class NetCalls:
     update_global: Call
     update_global_and_report: Call
     pull_global: Call
+
+
+def _clipped(gradients: list[Tensor], norm: float | None) -> list[Tensor]:
+    return gradients if norm is None else tf.clip_by_global_norm(gradients, norm)[0]
 
 
 def _assign_all(targets: list[Any], sources: list[Any]) -> list[Operation]:
@@ -169,7 +171,7 @@ def build_graph(config: Config, observation_space: Any, action_space: Any) -> A3
     with graph.as_default(), graph.device("/cpu:0"), quiet_deprecations():
         tf.set_random_seed(config.seed)
         global_net = ACNet(GLOBAL_NET_SCOPE, observations, actions, config)
-        optimizers = Optimizers.build(config)
+        optimizers = Optimizers(config)
         worker_nets = [
             ACNet(f"W_{i}", observations, actions, config, global_net, optimizers) for i in range(config.workers)
         ]

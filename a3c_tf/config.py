@@ -48,6 +48,8 @@ class Config:
     """steps between two updates (t_max in the paper, algorithm S3)"""
     gamma: float = 0.9
     """discount factor"""
+    gae_lambda: float = 1.0
+    """λ of the value targets (generalized advantage estimation); 1: n-step returns"""
     bootstrap_at_time_limit: bool = False
     """whether an episode cut by its time limit bootstraps from v(s'); the original takes 0"""
     reward_shift: float = 8.0
@@ -57,12 +59,27 @@ class Config:
     entropy_coefficient: float = 0.01
     """weight of the policy's entropy in the actor's objective (β in the paper, section 4)"""
 
+    learner_sees_unclipped_action: bool = False
+    """whether the learner gets the sample itself; the environment always gets it clipped to its bounds"""
+
+    optimizer: str = "rmsprop"
+    """rmsprop or adam; its statistics are shared by all workers"""
     actor_learning_rate: float = 1e-4
-    """step size of RMSPropA"""
+    """step size for the actor"""
     critic_learning_rate: float = 1e-3
-    """step size of RMSPropC"""
+    """step size for the critic"""
+    learning_rate_decay: str = "none"
+    """none, or linear: both step sizes fall to 0 over the planned steps"""
+    joint_loss: bool = False
+    """one optimizer and one loss, actor's + critic's, for both networks"""
+    max_grad_norm: float | None = None
+    """gradients are scaled down to this global norm: actor and critic each, or together with joint_loss"""
     rmsprop_decay: float = 0.9
     """decay of RMSProp's running mean of squared gradients (TensorFlow 1's default)"""
+    adam_beta1: float = 0.9
+    """decay of Adam's running mean of gradients"""
+    adam_beta2: float = 0.999
+    """decay of Adam's running mean of squared gradients"""
 
     actor_hidden: int = 200
     """units of the actor's hidden layer"""
@@ -94,13 +111,27 @@ class Config:
         check.number("sigma_floor", 0.0)
         check.number("reward_shift")
         check.positive("reward_scale")
+        check.number("gae_lambda", 0.0, 1.0)
+        check.number("adam_beta1", 0.0, 1.0)
+        check.number("adam_beta2", 0.0, 1.0)
+        if self.max_grad_norm is not None:
+            check.positive("max_grad_norm")
+        check.one_of("optimizer", "rmsprop", "adam")
+        check.one_of("learning_rate_decay", "none", "linear")
         check.positive("actor_learning_rate")
         check.positive("critic_learning_rate")
-        for flag in ("bootstrap_at_time_limit",):
+        for flag in ("bootstrap_at_time_limit", "learner_sees_unclipped_action", "joint_loss"):
             check.that(flag, isinstance(getattr(self, flag), bool), "True or False")
         check.that("log_dir", self.log_dir is None or (isinstance(self.log_dir, str) and self.log_dir != ""), "a path")
         if self.max_episodes is None and self.max_steps is None:
             raise UsageError("max_episodes and max_steps are both None: give at least one, so that the run ends")
+        if self.learning_rate_decay == "linear" and self.planned_steps is None:
+            raise UsageError("learning_rate_decay = 'linear': needs max_steps, or max_episodes and max_episode_steps")
+        if self.joint_loss and self.actor_learning_rate != self.critic_learning_rate:
+            raise UsageError(
+                f"joint_loss = True: expected one learning rate, got actor_learning_rate = {self.actor_learning_rate} "
+                f"and critic_learning_rate = {self.critic_learning_rate}"
+            )
 
     @classmethod
     def preset(cls, name: str, env: str | Callable[[], Any] = "Pendulum-v1", **changes: Any) -> Config:
@@ -130,6 +161,14 @@ class Config:
         return self if self.seed is not None else self.replace(seed=secrets.randbelow(2**31))
 
     @property
+    def planned_steps(self) -> int | None:
+        """Steps that the budget comes to, as far as the settings tell; the learning rate's schedule runs over them."""
+        by_episodes = (
+            self.max_episodes * self.max_episode_steps if self.max_episodes and self.max_episode_steps else None
+        )
+        return min((steps for steps in (self.max_steps, by_episodes) if steps is not None), default=None)
+
+    @property
     def env_name(self) -> str:
         """The id, or ``module:name`` of a callable."""
         return self.env if isinstance(self.env, str) else name_of(self.env)
@@ -145,9 +184,26 @@ class Config:
 
 
 # The first preset that lists an environment is its default. Sources: `classic` is the TensorFlow
-# original, whose settings are the defaults above.
+# original, whose settings are the defaults above; `classic-adam` is the PyTorch original.
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "classic": {"Pendulum-v1": {}},
+    "classic-adam": {
+        "Pendulum-v1": {
+            "max_episodes": 3000,
+            "rollout_steps": 5,
+            "reward_shift": 8.1,
+            "reward_scale": 8.1,
+            "entropy_coefficient": 0.005,
+            "sigma_floor": 1e-3,
+            "learner_sees_unclipped_action": True,
+            "optimizer": "adam",
+            "joint_loss": True,
+            "actor_learning_rate": 1e-4,
+            "critic_learning_rate": 1e-4,
+            "adam_beta1": 0.95,
+            "running_return_decay": 0.99,
+        }
+    },
 }
 # For any other environment: no reward shift, the environment's own time limit, and the bootstrap
 # that belongs to a time limit.
@@ -196,6 +252,9 @@ class _Checks:
     def that(self, field: str, holds: bool, allowed: str) -> None:
         if not holds:
             raise UsageError(f"{field} = {getattr(self._config, field)!r}: expected {allowed}")
+
+    def one_of(self, field: str, *words: str) -> None:
+        self.that(field, getattr(self._config, field) in words, " or ".join(map(repr, words)))
 
     def whole(self, field: str, low: int, high: int | None = None, optional: bool = False) -> None:
         value = getattr(self._config, field)

@@ -66,7 +66,7 @@ def train(config: Config, show: str = "auto") -> Result:
         ledger = _Ledger(Counters(config.max_episodes, config.max_steps, config.running_return_decay), metrics)
         coordinator = tf.train.Coordinator(clean_stop_exception_types=[])
         workers = [
-            Worker(i, config, env, net.calls(session), ledger.counters, coordinator.should_stop, ledger.episode)
+            Worker(i, config, env, net.calls(session, config), ledger.counters, coordinator.should_stop, ledger.episode)
             for i, (env, net) in enumerate(zip(envs, built.worker_nets, strict=True))
         ]
         started = time.monotonic()

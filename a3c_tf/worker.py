@@ -10,18 +10,20 @@ import numpy as np
 from a3c_tf.config import Config
 from a3c_tf.counters import Counters
 from a3c_tf.envs import Environment
-from a3c_tf.returns import n_step_returns
+from a3c_tf.returns import lambda_returns, n_step_returns
 
 
 class Net(Protocol):
     """The four calls that a worker needs of its network; each returns a list of arrays."""
 
     choose_action: Callable[..., list[np.ndarray]]
-    """(observation [1, N_S], noise [1, N_A]) → [action [1, N_A]]"""
+    """(observation [1, N_S], noise [1, N_A]) → [action for the environment [1, N_A], …, action for the learner]"""
     value: Callable[..., list[np.ndarray]]
     """(observations [B, N_S]) → [v [B, 1]]"""
     update_global: Callable[..., list[np.ndarray]]
-    """(observations [T, N_S], actions [T, N_A], value targets [T, 1]) → []: push, then pull"""
+    """(observations [T, N_S], actions [T, N_A], value targets [T, 1]) → []: push, then pull.
+
+    With a decaying learning rate its scale, a scalar, is the fourth argument."""
     update_global_and_report: Callable[..., list[np.ndarray]]
     """the same → [actor loss, critic loss]"""
     pull_global: Callable[..., list[np.ndarray]]
@@ -111,9 +113,9 @@ class Worker:
         choose_action, step = self._net.choose_action, self._env.step
         self.buffer_r.clear()
         for t in range(steps):
-            action = choose_action(self._rows_s[t], self._rows_noise[t])[0]
-            observation, reward, terminated, truncated = step(action[0])
-            self.buffer_a[t] = action
+            actions = choose_action(self._rows_s[t], self._rows_noise[t])
+            observation, reward, terminated, truncated = step(actions[0][0])
+            self.buffer_a[t] = actions[-1]
             self.buffer_s[t + 1] = observation.ravel()
             self.buffer_r.append(reward)
             self.length += 1
@@ -123,17 +125,32 @@ class Worker:
 
     def _learn(self, terminated: bool, ended: bool) -> list[float]:
         """Push the rollout's gradients and pull; the losses if the episode ended, else nothing."""
-        config, taken = self._config, len(self.buffer_r)
-        bootstrap = 0.0
-        if not terminated and (not ended or config.bootstrap_at_time_limit):
-            v_s_ = self._net.value(self._rows_s[taken])[0]
-            bootstrap = v_s_[0, 0]
-        rewards = [(reward + config.reward_shift) / config.reward_scale for reward in self.buffer_r]
-        buffer_v_target = n_step_returns(rewards, bootstrap, config.gamma)
+        taken = len(self.buffer_r)
+        worthless = terminated or (ended and not self._config.bootstrap_at_time_limit)
+        buffer_v_target = self._value_targets(taken, worthless)
         update = self._net.update_global_and_report if ended else self._net.update_global
-        losses = update(self.buffer_s[:taken], self.buffer_a[:taken], buffer_v_target)
+        losses = update(self.buffer_s[:taken], self.buffer_a[:taken], buffer_v_target, *self._learning_rate_scale())
         self.buffer_s[0] = self.buffer_s[taken]
         return [float(loss) for loss in losses]
+
+    def _value_targets(self, taken: int, worthless: bool) -> np.ndarray:
+        """Targets [T, 1] of the rollout; ``worthless`` says that nothing is to be had after its last step."""
+        config = self._config
+        rewards = [(reward + config.reward_shift) / config.reward_scale for reward in self.buffer_r]
+        if config.gae_lambda == 1:  # only the last value counts
+            v_s_ = 0.0 if worthless else self._net.value(self._rows_s[taken])[0][0, 0]
+            return n_step_returns(rewards, v_s_, config.gamma)
+        next_values = self._net.value(self.buffer_s[1 : taken + 1])[0][:, 0]
+        if worthless:
+            next_values[-1] = 0.0
+        return lambda_returns(rewards, next_values, config.gamma, config.gae_lambda)
+
+    def _learning_rate_scale(self) -> tuple[np.ndarray, ...]:
+        """What is fed beside the rollout: the part of the learning rate that is left, if it decays."""
+        if self._config.learning_rate_decay == "none":
+            return ()
+        assert self._config.planned_steps is not None
+        return (np.array(max(0.0, 1 - self._counters.steps / self._config.planned_steps), np.float32),)
 
 
 def episode_randomness(seed: int, worker: int, episode: int) -> tuple[int, np.random.Generator]:

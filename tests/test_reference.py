@@ -7,6 +7,7 @@ import pytest
 
 from a3c_tf.acnet import ACNet, build_graph
 from a3c_tf.config import Config
+from a3c_tf.returns import n_step_returns
 from a3c_tf.session import Session
 from a3c_tf.spaces import ActionSpec, ObservationSpec
 from a3c_tf.tf1 import tf
@@ -76,4 +77,37 @@ def test_three_batches_as_the_tensorflow_original(file: str, fused: bool) -> Non
                 session.run([net.pull_a_params_op, net.pull_c_params_op])
             for name, value in read_weights(session, net).items():
                 assert_near(f"pulled {name}", value, reference.arrays[f"local_after_pull/{name}"])
+    session.close()
+
+
+def test_three_batches_as_the_pytorch_original() -> None:
+    reference = Reference("original_adam_step_1.npz")
+    config = Config.preset("classic-adam", workers=1, seed=0)
+    built = build_graph(config, *PENDULUM)
+    net, global_net = built.worker_nets[0], built.global_net
+    with built.graph.as_default():
+        initializer = tf.global_variables_initializer()
+    session = Session(built.graph)
+    session.run(initializer)
+    load_weights(session, global_net, reference.under("global_before/"))
+    load_weights(session, net, reference.under("local_before/"))
+    before = reference.under("global_before/")
+
+    for i in range(3):
+        batch = reference.batch(i)
+        v_s_ = 0.0 if batch["episode_end"] else session.run(net.v, {net.s: batch["next_observation"][None]})[0, 0]
+        targets = n_step_returns(batch["rewards"], v_s_, config.gamma)
+        assert_near("value targets", targets, batch["value_targets"])
+        feeds = {net.s: batch["observations"], net.a_his: batch["actions"], net.v_target: targets}
+        loss, gradients = session.run([net.loss, net.a_grads + net.c_grads], feeds)
+        assert_near("loss", np.float64(loss), batch["loss"])
+        for variable, gradient in zip(net.a_params + net.c_params, gradients, strict=True):
+            name = variable.op.name.removeprefix("W_0/")
+            assert_near(f"gradient of {name}", gradient, batch[f"grad/{name}"])
+        session.run(net.push_then_pull_op, feeds)
+        for name, value in read_weights(session, global_net).items():
+            assert_same_change(name, before[name], value, batch[f"global_after_push/{name}"])
+        for name, value in read_weights(session, net).items():
+            assert_near(f"pulled {name}", value, batch[f"local_after_pull/{name}"])
+        before = {name: batch[f"global_after_push/{name}"] for name in before}
     session.close()
