@@ -17,6 +17,8 @@ _HOMES: dict[str, str] = {
     "build_graph": "a3c_tf.acnet",
     "train": "a3c_tf.trainer",
     "Result": "a3c_tf.trainer",
+    "load_policy": "a3c_tf.evaluate",
+    "evaluate": "a3c_tf.evaluate",
 }
 
 __all__ = [*_HOMES, "__version__"]

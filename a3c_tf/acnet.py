@@ -20,18 +20,21 @@ GLOBAL_NET_SCOPE = "Global_Net"
 
 
 class ACNet:
-    """An actor and a critic in one scope: the global network, or with ``global_ac`` a worker's local one.
+    """An actor and a critic in one scope. What it can do depends on what it is given.
+
+    Alone it is a network (the global one), with ``acts`` one that chooses actions; with ``global_ac`` it
+    is a local copy that acts and pulls, and with ``optimizers`` too it learns and pushes: a worker's.
 
     =============  ==========  ==================================================================
     attribute      shape       meaning
     =============  ==========  ==================================================================
     s              [B, N_S]    observations (placeholder ``S``)
-    a_his          [B, N_A]    the actions taken (placeholder ``A``)
-    v_target       [B, 1]      value targets (placeholder ``Vtarget``)
-    noise          [B, N_A]    standard normal numbers that the samples are made from
     v              [B, 1]      state values
+    noise          [B, N_A]    standard normal numbers that the samples are made from
     sample         [B, N_A]    sampled actions
     A              [B, N_A]    sampled actions, clipped to the bounds
+    a_his          [B, N_A]    the actions taken (placeholder ``A``)
+    v_target       [B, 1]      value targets (placeholder ``Vtarget``)
     a_loss c_loss  scalar      mean over the batch of -exp_v, and of the squared TD error
     exp_v          [B, 1]      log π(a|s) · TD error + β · entropy
     =============  ==========  ==================================================================
@@ -51,19 +54,24 @@ class ACNet:
         config: Config,
         global_ac: ACNet | None = None,
         optimizers: Optimizers | None = None,
+        acts: bool = False,
     ) -> None:
         self.scope = scope
         with tf.variable_scope(scope, use_resource=True):
             self.s = tf.placeholder(tf.float32, [None, observations.size], "S")
             self._build_networks(actions, config)
-            if global_ac is None or optimizers is None:
-                return
-            self.a_his = tf.placeholder(tf.float32, [None, actions.size], "A")
-            self.v_target = tf.placeholder(tf.float32, [None, 1], "Vtarget")
-            self._build_losses(config)
-            self._build_gradients(config)
-        with tf.name_scope("sync"):
-            self._build_sync(global_ac, optimizers)
+            if acts or global_ac:
+                self._build_acting(config)
+            if optimizers:
+                self.a_his = tf.placeholder(tf.float32, [None, actions.size], "A")
+                self.v_target = tf.placeholder(tf.float32, [None, 1], "Vtarget")
+                self._build_losses(config)
+                self._build_gradients(config)
+        if global_ac:
+            with tf.name_scope("sync"):
+                self._build_pull(global_ac)
+                if optimizers:
+                    self._build_push(global_ac, optimizers)
 
     def _build_networks(self, actions: ActionSpec, config: Config) -> None:
         with tf.variable_scope("actor"):
@@ -73,19 +81,21 @@ class ACNet:
         self.a_params = tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES, f"{self.scope}/actor/")
         self.c_params = tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES, f"{self.scope}/critic/")
 
+    def _build_acting(self, config: Config) -> None:
+        self.policy.wrap(config.sigma_floor)
+        with tf.name_scope("choose_a"):
+            self.sample, self.noise = self.policy.sample()
+            self.A = self.policy.clip(self.sample)
+
     def _build_losses(self, config: Config) -> None:
         td = tf.subtract(self.v_target, self.v, name="TD_error")
         with tf.name_scope("c_loss"):
             self.c_loss = tf.reduce_mean(tf.square(td))
-        self.policy.wrap(config.sigma_floor)
         with tf.name_scope("a_loss"):
             # the critic learns from c_loss alone: no gradient through the advantage
             exp_v = self.policy.log_prob(self.a_his) * tf.stop_gradient(td)
             self.exp_v = config.entropy_coefficient * self.policy.entropy() + exp_v
             self.a_loss = tf.reduce_mean(-self.exp_v)
-        with tf.name_scope("choose_a"):
-            self.sample, self.noise = self.policy.sample()
-            self.A = self.policy.clip(self.sample)
 
     def _build_gradients(self, config: Config) -> None:
         split = len(self.a_params)
@@ -98,10 +108,12 @@ class ACNet:
                 self.a_grads = _clipped(tf.gradients(self.a_loss, self.a_params), config.max_grad_norm)
                 self.c_grads = _clipped(tf.gradients(self.c_loss, self.c_params), config.max_grad_norm)
 
-    def _build_sync(self, global_ac: ACNet, optimizers: Optimizers) -> None:
+    def _build_pull(self, global_ac: ACNet) -> None:
         with tf.name_scope("pull"):
             self.pull_a_params_op = _assign_all(self.a_params, global_ac.a_params)
             self.pull_c_params_op = _assign_all(self.c_params, global_ac.c_params)
+
+    def _build_push(self, global_ac: ACNet, optimizers: Optimizers) -> None:
         with tf.name_scope("push"):
             self.update_a_op, self.update_c_op = optimizers.apply(
                 list(zip(self.a_grads, global_ac.a_params, strict=True)),

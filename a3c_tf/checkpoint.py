@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from a3c_tf.acnet import GLOBAL_NET_SCOPE, A3CGraph
 from a3c_tf.config import UsageError
 from a3c_tf.runs import RunFolder
 from a3c_tf.session import Session
-from a3c_tf.tf1 import tf
+from a3c_tf.tf1 import quiet_deprecations, tf
 
 
 class Checkpointer:
@@ -19,24 +20,31 @@ class Checkpointer:
 
     def __init__(self, run: RunFolder, built: A3CGraph) -> None:
         self._folder = run.checkpoints
-        with built.graph.as_default(), built.graph.device("/cpu:0"):
-            self._saver = tf.train.Saver(
-                tf.global_variables(f"{GLOBAL_NET_SCOPE}/"), max_to_keep=3, save_relative_paths=True
-            )
+        with built.graph.as_default():
+            self._saver = make_saver(tf.global_variables(f"{GLOBAL_NET_SCOPE}/"), max_to_keep=3)
 
-    def save(self, session: Session, global_step: int) -> Path:
-        """Write the checkpoint of ``global_step``; returns its prefix."""
-        self._folder.mkdir(exist_ok=True)
-        with session.graph.as_default():
-            prefix = self._saver.save(
-                session.raw, str(self._folder / "model.ckpt"), global_step=global_step, write_meta_graph=False
-            )
-        return Path(prefix)
+    def save(self, session: Session, global_step: int) -> None:
+        """Write the checkpoint of ``global_step``."""
+        save(self._saver, session, self._folder, global_step)
 
-    def restore(self, session: Session) -> Path:
-        """Load the newest checkpoint; returns its prefix. Raises ``UsageError`` if there is none."""
-        prefix = tf.train.latest_checkpoint(str(self._folder))
-        if prefix is None:
-            raise UsageError(f"{self._folder}: no checkpoint here; expected the folder of a run that has saved one")
-        self._saver.restore(session.raw, prefix)
-        return Path(prefix)
+
+def make_saver(variables: Any, max_to_keep: int) -> Any:
+    """A ``Saver`` of ``variables`` (a list, or a dict by the name they are saved under) in the default graph."""
+    with tf.device("/cpu:0"):
+        return tf.train.Saver(variables, max_to_keep=max_to_keep, save_relative_paths=True)
+
+
+def save(saver: Any, session: Session, folder: Path, global_step: int) -> None:
+    """Write a checkpoint into ``folder``, which is made if it is not there."""
+    folder.mkdir(exist_ok=True)
+    with session.graph.as_default(), quiet_deprecations():
+        saver.save(session.raw, str(folder / "model.ckpt"), global_step=global_step, write_meta_graph=False)
+
+
+def restore(saver: Any, session: Session, folder: Path) -> None:
+    """Load the newest checkpoint of ``folder``. Raises ``UsageError`` if there is none."""
+    prefix = tf.train.latest_checkpoint(str(folder))
+    if prefix is None:
+        raise UsageError(f"{folder}: no checkpoint here; expected the folder of a run that has saved one")
+    with session.graph.as_default():
+        saver.restore(session.raw, prefix)

@@ -88,6 +88,11 @@ class Config:
     sigma_floor: float = 1e-4
     """added to the policy's standard deviation, which never falls below it"""
 
+    evaluation_interval: int | None = None
+    """environment steps between two evaluations of the mean action, which keep the best policy; None: none"""
+    evaluation_episodes: int = 20
+    """episodes of one evaluation, always from the same starts"""
+
     running_return_decay: float = 0.9
     """running return = decay · old + (1 - decay) · new"""
     log_dir: str | None = None
@@ -102,6 +107,8 @@ class Config:
         check.whole("max_steps", 1, optional=True)
         check.whole("max_episode_steps", 1, optional=True)
         check.whole("rollout_steps", 1)
+        check.whole("evaluation_interval", 1, optional=True)
+        check.whole("evaluation_episodes", 1)
         check.whole("actor_hidden", 1)
         check.whole("critic_hidden", 1)
         check.number("gamma", 0.0, 1.0)

@@ -35,9 +35,12 @@ class Counters:
         self.running_return: float | None = None
 
     def claim_episode(self) -> bool:
-        """Whether there is an episode left to run; it is then the caller's."""
+        """Whether there is an episode left to run, and a step to run it with; it is then the caller's."""
         with self._lock:
             if self._max_episodes is not None and self._episodes_claimed >= self._max_episodes:
+                return False
+            # whoever gives steps back goes on itself, so none is lost by leaving now
+            if self._max_steps is not None and self._steps_claimed >= self._max_steps:
                 return False
             self._episodes_claimed += 1
             return True

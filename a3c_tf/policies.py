@@ -39,6 +39,11 @@ class NormalPolicy:
         self._normal = tf.distributions.Normal(self.mu, self.sigma)
         self._normal.batch_shape_tensor()  # nothing needs it; the original's graph shows it
 
+    @property
+    def mode(self) -> Tensor:
+        """The most likely actions [B, N_A]; they lie within the bounds."""
+        return self.mu
+
     def log_prob(self, actions: Tensor) -> Tensor:
         """log π(a|s) [B, 1] of actions [B, N_A], summed over dimensions."""
         return tf.reduce_sum(self._normal.log_prob(actions), axis=1, keepdims=True)

@@ -22,6 +22,18 @@ class RunFolder:
         return self.path / "config.json"
 
     @property
+    def spaces(self) -> Path:
+        return self.path / "spaces.json"
+
+    @property
+    def evaluations(self) -> Path:
+        return self.path / "evaluations.csv"
+
+    @property
+    def best(self) -> Path:
+        return self.path / "best"
+
+    @property
     def metrics(self) -> Path:
         return self.path / "metrics.csv"
 

@@ -7,7 +7,9 @@ fields; the result is a small record of our own that can be written down and rea
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,6 +72,21 @@ def action_spec(space: Any) -> ActionSpec:
             "wrap the environment in RescaleAction or give its Box finite bounds"
         )
     return ActionSpec(tuple(int(n) for n in space.shape), tuple(low.tolist()), tuple(high.tolist()))
+
+
+def write_specs(path: Path, observations: ObservationSpec, actions: ActionSpec) -> None:
+    """Write both specs down as JSON, so that a policy can be played without its environment at hand."""
+    specs = {"observations": dataclasses.asdict(observations), "actions": dataclasses.asdict(actions)}
+    path.write_text(json.dumps(specs, indent=1) + "\n", encoding="utf-8")
+
+
+def read_specs(path: Path) -> tuple[ObservationSpec, ActionSpec]:
+    """Read what ``write_specs`` wrote."""
+    specs = json.loads(path.read_text(encoding="utf-8"))
+    observations, actions = (
+        {name: tuple(numbers) for name, numbers in specs[part].items()} for part in ("observations", "actions")
+    )
+    return ObservationSpec(**observations), ActionSpec(**actions)
 
 
 def _is_box(space: Any) -> bool:

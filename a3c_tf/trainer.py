@@ -16,11 +16,13 @@ from a3c_tf.acnet import build_graph
 from a3c_tf.checkpoint import Checkpointer
 from a3c_tf.config import Config
 from a3c_tf.counters import Counters
-from a3c_tf.envs import make_env
+from a3c_tf.envs import Environment, make_env
+from a3c_tf.evaluate import BestKeeper
 from a3c_tf.metrics import Metrics, display
 from a3c_tf.plotting import learning_curve, read_metrics
 from a3c_tf.runs import RunFolder
 from a3c_tf.session import Session
+from a3c_tf.spaces import write_specs
 from a3c_tf.tf1 import tf
 from a3c_tf.worker import Episode, Worker
 
@@ -37,6 +39,8 @@ class Result:
     """running return after each episode [N], float64"""
     steps: int
     """environment steps of all workers"""
+    evaluation_steps: int
+    """environment steps of the evaluations that chose the best policy"""
     seconds: float
     """wall time of the training itself, without building and saving"""
     run_folder: Path
@@ -52,10 +56,14 @@ def train(config: Config, show: str = "auto") -> Result:
     config = config.seeded()
     with contextlib.ExitStack() as closing:
         shown = display(show, config)
-        envs = [closing.enter_context(contextlib.closing(make_env(config.env))) for _ in range(config.workers)]
+        envs = _make_envs(config, config.workers, closing)
         built = build_graph(config, envs[0].observation_spec, envs[0].action_spec)
         run = RunFolder.create(config)
+        write_specs(run.spaces, envs[0].observation_spec, envs[0].action_spec)
         checkpointer = Checkpointer(run, built)
+        best = None
+        if config.evaluation_interval:
+            best = BestKeeper(run, built, config, _make_envs(config, config.evaluation_episodes, closing))
         with built.graph.as_default():
             initializer = tf.global_variables_initializer()
         built.graph.finalize()
@@ -63,7 +71,7 @@ def train(config: Config, show: str = "auto") -> Result:
         session.run(initializer)
         metrics = closing.enter_context(contextlib.closing(Metrics(run, built.graph, shown)))
 
-        ledger = _Ledger(Counters(config.max_episodes, config.max_steps, config.running_return_decay), metrics)
+        ledger = _Ledger(config, session, metrics, best)
         coordinator = tf.train.Coordinator(clean_stop_exception_types=[])
         workers = [
             Worker(i, config, env, net.calls(session, config), ledger.counters, coordinator.should_stop, ledger.episode)
@@ -72,6 +80,7 @@ def train(config: Config, show: str = "auto") -> Result:
         started = time.monotonic()
         try:
             _run_threads(workers, coordinator)
+            ledger.evaluate()
         finally:
             seconds = time.monotonic() - started
             checkpointer.save(session, ledger.counters.steps)
@@ -79,26 +88,52 @@ def train(config: Config, show: str = "auto") -> Result:
     return ledger.result(seconds, run.path)
 
 
+def _make_envs(config: Config, number: int, closing: contextlib.ExitStack) -> list[Environment]:
+    return [closing.enter_context(contextlib.closing(make_env(config.env))) for _ in range(number)]
+
+
 class _Ledger:
     """Takes the workers' finished episodes one at a time: counts, records and remembers them."""
 
-    def __init__(self, counters: Counters, metrics: Metrics) -> None:
-        self.counters = counters
+    def __init__(self, config: Config, session: Session, metrics: Metrics, best: BestKeeper | None) -> None:
+        self.counters = Counters(config.max_episodes, config.max_steps, config.running_return_decay)
+        self._session = session
         self._metrics = metrics
+        self._best = best
+        self._interval = config.evaluation_interval or 0
+        self._next_evaluation = self._interval
         self._lock = threading.Lock()
+        self._evaluating = threading.Lock()
         self._returns: list[float] = []
         self._running_returns: list[float] = []
 
     def episode(self, told: Episode) -> None:
+        """Called by a worker between two of its episodes."""
         with self._lock:  # so that rows stand in the order of their numbers
             count = self.counters.finish_episode(told.episode_return)
             self._returns.append(told.episode_return)
             self._running_returns.append(count.running_return)
             self._metrics.episode(told, count)
+            due = self._best is not None and count.global_step >= self._next_evaluation
+            if due:
+                self._next_evaluation += self._interval
+        if due:
+            self.evaluate()
+
+    def evaluate(self) -> None:
+        """Evaluate the policy if this run keeps the best one; the other workers go on meanwhile."""
+        if self._best is not None:
+            with self._evaluating:
+                self._best.evaluate(self._session, self.counters.steps)
 
     def result(self, seconds: float, run_folder: Path) -> Result:
         return Result(
-            np.array(self._returns), np.array(self._running_returns), self.counters.steps, seconds, run_folder
+            returns=np.array(self._returns),
+            running_returns=np.array(self._running_returns),
+            steps=self.counters.steps,
+            evaluation_steps=self._best.steps if self._best else 0,
+            seconds=seconds,
+            run_folder=run_folder,
         )
 
 

@@ -1,0 +1,170 @@
+"""Playing a trained policy: load it, measure it, and keep the best one while training."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from a3c_tf import checkpoint
+from a3c_tf.acnet import GLOBAL_NET_SCOPE, A3CGraph, ACNet
+from a3c_tf.config import Config, UsageError
+from a3c_tf.envs import Environment, make_env
+from a3c_tf.runs import RunFolder
+from a3c_tf.session import Session
+from a3c_tf.spaces import ActionSpec, ObservationSpec, read_specs
+from a3c_tf.tf1 import quiet_deprecations, tf
+
+Act = Callable[[np.ndarray], np.ndarray]
+"""observations [K, N_S] float32 → actions [K, N_A] within the bounds"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """Returns of the episodes of an evaluation."""
+
+    returns: np.ndarray
+    """[episodes] float64, sums of the environment's own rewards"""
+    steps: int
+    """environment steps that it took"""
+
+    @property
+    def mean(self) -> float:
+        return float(self.returns.mean())
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation over the episodes."""
+        return float(self.returns.std())
+
+
+class Policy:
+    """A trained policy: ``policy(observation)`` is the action, in the shapes of the environment's spaces.
+
+    The mean action by default; with ``rng`` (a ``numpy.random.Generator``) a sample. Any thread may call.
+    """
+
+    def __init__(self, config: Config, observations: ObservationSpec, actions: ActionSpec, folder: Path) -> None:
+        self.config = config
+        self._observations, self._actions = observations, actions
+        graph = tf.Graph()
+        with graph.as_default(), graph.device("/cpu:0"), quiet_deprecations():
+            net = ACNet(GLOBAL_NET_SCOPE, observations, actions, config, acts=True)
+            saver = checkpoint.make_saver(net.a_params + net.c_params, max_to_keep=1)
+        self._session = Session(graph)
+        checkpoint.restore(saver, self._session, folder)
+        self._mode = self._session.call([net.policy.mode], [net.s])
+        self._sample = self._session.call([net.A], [net.s, net.noise])
+
+    def __call__(self, observation: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+        batch = np.asarray(observation, np.float32).reshape(1, self._observations.size)
+        return self.act(batch, rng)[0].reshape(self._actions.shape)
+
+    def act(self, observations: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+        """Actions [K, N_A] for flat observations [K, N_S] float32."""
+        if rng is None:
+            return self._mode(observations)[0]
+        noise = rng.standard_normal((len(observations), self._actions.size), np.float32)
+        return self._sample(observations, noise)[0]
+
+
+def load_policy(run: str | Path, which: str | None = None) -> Policy:
+    """The policy of a run folder: the best one kept, else the last; ``which`` asks for ``best`` or ``last``.
+
+    No environment is needed. Raises ``UsageError`` if the folder is no run or has no such policy.
+    """
+    folder = RunFolder(Path(run))
+    if not (folder.config.is_file() and folder.spaces.is_file()):
+        raise UsageError(f"{run}: expected the folder of a run, with config.json and spaces.json")
+    if which not in (None, "best", "last"):
+        raise UsageError(f"which = {which!r}: expected 'best', 'last' or None")
+    best = folder.best.is_dir() if which is None else which == "best"
+    return Policy(Config.read(folder.config), *read_specs(folder.spaces), folder.best if best else folder.checkpoints)
+
+
+def evaluate(
+    policy: Policy,
+    env: str | Callable[[], Any] | None = None,
+    episodes: int = 100,
+    seed: int = 0,
+    sample: bool = False,
+) -> Evaluation:
+    """Play ``episodes`` episodes, the k-th from ``env.reset(seed=seed + k)``, with environments of its own.
+
+    ``env`` is the run's own unless one is given. ``sample`` plays samples in place of the mean action.
+    """
+    config = policy.config
+    rng = np.random.default_rng(seed) if sample else None
+    seeds = range(seed, seed + episodes)
+    returns: list[float] = []
+    steps = 0
+    envs = [make_env(env or config.env) for _ in range(min(episodes, 20))]
+    try:
+        for first in range(0, episodes, len(envs)):
+            played = play(lambda s: policy.act(s, rng), envs, seeds[first : first + len(envs)], config)
+            returns.extend(played.returns)
+            steps += played.steps
+    finally:
+        for each in envs:
+            each.close()
+    return Evaluation(np.array(returns), steps)
+
+
+def play(act: Act, envs: list[Environment], seeds: Sequence[int], config: Config) -> Evaluation:
+    """One episode for each seed, side by side, so that one call chooses the actions of all."""
+    returns = np.zeros(len(seeds))
+    observations = np.stack([env.reset(seed).ravel() for env, seed in zip(envs, seeds, strict=False)])
+    observations = observations.astype(np.float32)
+    time_limit = config.max_episode_steps or envs[0].time_limit
+    playing, length, steps = list(range(len(seeds))), 0, 0
+    while playing:
+        actions = act(observations[playing])
+        length, steps = length + 1, steps + len(playing)
+        still = []
+        for k, action in zip(playing, actions, strict=True):
+            observation, reward, terminated, truncated = envs[k].step(action)
+            observations[k] = observation.ravel()
+            returns[k] += reward
+            if not (terminated or truncated or length == time_limit):
+                still.append(k)
+        playing = still
+    return Evaluation(returns, steps)
+
+
+class BestKeeper:
+    """Evaluates the global policy now and then and keeps the best one in ``best/``.
+
+    It acts on a local network of its own, so what it measures is what it saves, while the workers go on.
+    Its starts are seeds that no worker uses; ``steps`` counts its environment steps.
+    """
+
+    def __init__(self, run: RunFolder, built: A3CGraph, config: Config, envs: list[Environment]) -> None:
+        self._run, self._config, self._envs = run, config, envs
+        with built.graph.as_default(), built.graph.device("/cpu:0"), quiet_deprecations():
+            net = ACNet("Evaluation", envs[0].observation_spec, envs[0].action_spec, config, built.global_net)
+            globals_ = built.global_net.a_params + built.global_net.c_params
+            names = [variable.op.name for variable in globals_]
+            locals_ = net.a_params + net.c_params
+            self._saver = checkpoint.make_saver(dict(zip(names, locals_, strict=True)), max_to_keep=1)
+        self._net = net
+        sequence = np.random.SeedSequence([config.seed or 0, 2**31])
+        self._seeds = [int(seed >> 1) for seed in sequence.generate_state(len(envs))]
+        self._best = -np.inf
+        self.steps = 0
+        with run.evaluations.open("w", encoding="utf-8") as file:
+            file.write("global_step,mean_return,deviation,evaluation_steps\n")
+
+    def evaluate(self, session: Session, global_step: int) -> None:
+        """Measure the policy as it is now; save it if it is the best so far."""
+        session.call([], [], [*self._net.pull_a_params_op, *self._net.pull_c_params_op])()
+        mode = session.call([self._net.policy.mode], [self._net.s])
+        played = play(lambda s: mode(s)[0], self._envs, self._seeds, self._config)
+        self.steps += played.steps
+        with self._run.evaluations.open("a", encoding="utf-8") as file:
+            file.write(f"{global_step},{played.mean!r},{played.deviation!r},{self.steps}\n")
+        if played.mean > self._best:
+            self._best = played.mean
+            checkpoint.save(self._saver, session, self._run.best, global_step)
