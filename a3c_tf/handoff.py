@@ -131,16 +131,17 @@ class Handoff(Generic[Item]):
                     self.update_event.set()
 
     def _wait_for_batch(self) -> bool:
-        while not self.update_event.wait(POLL_SECONDS):
+        while True:
             with self._lock:
                 # Whoever is not in flight now will meet the same should_stop() and stay on the ground.
                 if self._in_flight == 0 and self.coord.should_stop():
                     return self.counter > 0
-        return True
+            if self.update_event.wait(POLL_SECONDS):
+                return True
 
     def _fail(self, error: BaseException) -> None:
+        self.coord.request_stop(error)  # first of all: nothing that goes wrong below may keep the run from ending
         logger.error("%s failed: %r", threading.current_thread().name, error)
         with self._lock:
             if self.error is None:
                 self.error = error
-        self.coord.request_stop(error)

@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from a3c_tf.handoff import Handoff
 
@@ -159,19 +160,19 @@ class Result:
     seconds: float
 
     def summary(self) -> str:
-        sizes = self.ppo.batch_sizes
+        sizes, row = self.ppo.batch_sizes, "{:<8}{:>8}{:>8}{:>8.2f} s for {}".format
+        rows = [
+            row(w.lane.name, w.n_put, self.ppo.n_taken[w.wid], w.lane.seconds_waited, "ROLLING") for w in self.workers
+        ]
+        put, waited = sum(w.n_put for w in self.workers), sum(w.lane.seconds_waited for w in self.workers)
         return "\n".join(
             [
-                f"{self.ppo.episodes.n_finished} episodes, {len(sizes)} updates in {self.seconds:.2f} s",
-                f"smallest batch {min(sizes)}, largest batch {max(sizes)}, last batch (the rest) {sizes[-1]}",
-                f"{'thread':<8}{'put':>8}{'taken':>8}{'waited':>10}",
-                *(
-                    f"{w.lane.name:<8}{w.n_put:>8}{self.ppo.n_taken[w.wid]:>8}{w.lane.seconds_waited:>8.2f} s for ROLLING"
-                    for w in self.workers
-                ),
-                f"{'workers':<8}{sum(w.n_put for w in self.workers):>8}{sum(sizes):>8}"
-                f"{sum(w.lane.seconds_waited for w in self.workers):>8.2f} s for ROLLING",
-                f"{'PPO':<8}{'':>8}{sum(sizes):>8}{self.ppo.lane.seconds_waited:>8.2f} s for UPDATE",
+                f"episodes {self.ppo.episodes.n_finished}, updates {len(sizes)}, seconds {self.seconds:.2f}",
+                f"batches: smallest {min(sizes)}, largest {max(sizes)}, last (the rest) {sizes[-1]}",
+                "{:<8}{:>8}{:>8}{:>10}".format("thread", "put", "taken", "waited"),
+                *rows,
+                row("workers", put, sum(sizes), waited, "ROLLING"),
+                row("PPO", "", "", self.ppo.lane.seconds_waited, "UPDATE"),
             ]
         )
 
@@ -200,13 +201,13 @@ def run(
     workers = [Worker(wid, handoff, episodes, ep_len, record) for wid in range(n_workers)]
     ppo = PPO(handoff, episodes, report, record)
     begun = time.perf_counter()
-    _run_threads(coord, [*workers, ppo])
+    _run_threads(coord, [ppo, *workers])
     if handoff.error is not None:  # the Coordinator forgets one that came after the stop
         raise handoff.error
     return Result(workers, ppo, time.perf_counter() - begun)
 
 
-def _run_threads(coord, actors: list[Worker | PPO]) -> None:
+def _run_threads(coord: Any, actors: list[Worker | PPO]) -> None:
     threads = [threading.Thread(target=_live, args=(coord, a), name=a.lane.name, daemon=True) for a in actors]
     try:
         for thread in threads:
@@ -219,7 +220,7 @@ def _run_threads(coord, actors: list[Worker | PPO]) -> None:
         raise
 
 
-def _live(coord, actor: Worker | PPO) -> None:
+def _live(coord: Any, actor: Worker | PPO) -> None:
     actor.lane.born = time.perf_counter()
     with coord.stop_on_exception():
         actor.work()

@@ -35,24 +35,28 @@ def main() -> int:
     args = parse_args()
     if hasattr(signal, "SIGPIPE"):  # `| head` ends the demo as it ends any other program
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    import_tensorflow()
     try:
-        result = threading_demo.run(
-            n_workers=args.workers,
-            ep_max=args.episodes,
-            ep_len=args.episode_length,
-            min_batch_size=args.min_batch_size,
-            report=ignore if args.quiet else print,
-            record=args.timeline is not None,
-        )
-        print(result.summary())
-        if args.timeline is not None:
-            draw_timeline(result, args.timeline)
-            print(f"timeline: {args.timeline}")
+        import_tensorflow()
+        show(args)
     except KeyboardInterrupt:
         print("stopped by Ctrl-C", file=sys.stderr)
         return 130
     return 0
+
+
+def show(args: argparse.Namespace) -> None:
+    result = threading_demo.run(
+        n_workers=args.workers,
+        ep_max=args.episodes,
+        ep_len=args.episode_length,
+        min_batch_size=args.min_batch_size,
+        report=ignore if args.quiet else print,
+        record=args.timeline is not None,
+    )
+    print(result.summary())
+    if args.timeline is not None:
+        draw_timeline(result, args.timeline)
+        print(f"timeline: {args.timeline}")
 
 
 def ignore(text: str) -> None:
@@ -114,7 +118,7 @@ def picture(text: str) -> pathlib.Path:
 
 
 def draw_timeline(result: Result, path: pathlib.Path) -> None:
-    """Write a picture of the first few handoffs, wide enough to read, above one of the whole run."""
+    """Write a picture of the first handoffs, wide enough to tell the items apart, above one of the whole run."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -122,38 +126,55 @@ def draw_timeline(result: Result, path: pathlib.Path) -> None:
     from matplotlib.patches import Patch
 
     lanes = [result.ppo.lane, *(worker.lane for worker in result.workers)]
-    zero = min(lane.born for lane in lanes)
-    updates = result.ppo.lane.bars
-    window_end = updates[min(WINDOW_UPDATES, len(updates)) - 1][1] - zero
-    height = 1.2 + 0.25 * len(lanes)
-    figure, (near, far) = plt.subplots(2, 1, figsize=(13, 2 * height + 1.2), layout="constrained")
-    for axes, end, edge in [(near, 1.02 * window_end, 0.8), (far, max(lane.died for lane in lanes) - zero, 0.0)]:
-        draw_lanes(axes, lanes, zero, edge)
-        axes.set_xlim(0, 1000 * end)
-    near.set_title(f"The first {min(WINDOW_UPDATES, len(updates))} of {len(updates)} updates", loc="left")
-    far.set_title("The whole run", loc="left")
-    far.set_xlabel("milliseconds since the first thread began")
+    height = min(20.0, 1.2 + 0.25 * len(lanes))
+    figure, (near, far) = plt.subplots(
+        2, 1, figsize=(13, 1.6 * height + 1.5), height_ratios=(1, 0.6), layout="constrained"
+    )
+    draw_first_handoffs(near, lanes, result.ppo.batch_sizes)
+    draw_lanes(far, lanes, items_apart=False)
+    far.set_title(f"The whole run (updates: {len(result.ppo.batch_sizes)})", loc="left")
     colours = {
-        "collecting (one bar an item)": COLLECTING,
+        "collecting, one bar an item": COLLECTING,
         "waiting for ROLLING": WAITING_ROLLING,
         "updating": UPDATING,
         "waiting for UPDATE": WAITING_UPDATE,
     }
     figure.legend(handles=[Patch(color=c, label=n) for n, c in colours.items()], loc="outside lower center", ncols=4)
-    figure.suptitle("Workers collect (blue) or the updater updates (orange), never both")
+    figure.suptitle("The handoff: either the workers collect or the updater updates, never both", fontsize=14)
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
 
-def draw_lanes(axes: Any, lanes: list[Lane], zero: float, edge: float) -> None:
+def draw_first_handoffs(axes: Any, lanes: list[Lane], batch_sizes: list[int]) -> None:
+    shown = lanes[0].bars[:WINDOW_UPDATES]
+    readable = sum(batch_sizes[:WINDOW_UPDATES]) < 100 * len(lanes)
+    zero = draw_lanes(axes, lanes, items_apart=readable)
+    axes.set_xlim(0, 1020 * (shown[-1][1] - zero))
+    axes.set_title("The first handoffs", loc="left", pad=20)
+    for bar in shown:
+        for moment in bar:
+            axes.axvline(1000 * (moment - zero), color="black", linewidth=0.8, linestyle=":")
+    if len(batch_sizes) == 1:  # then the only batch is what the stop left over: UPDATE may never have been set
+        return
+    for moment, text, side in [(shown[0][0], "UPDATE set", "right"), (shown[0][1], "ROLLING set", "left")]:
+        axes.text(1000 * (moment - zero), -0.7, text, ha=side, va="bottom")
+
+
+def draw_lanes(axes: Any, lanes: list[Lane], items_apart: bool) -> float:
+    """Draw the updater's lane and the workers' below; return the second at which the axis begins."""
+    zero = min(lane.born for lane in lanes)
     for row, lane in enumerate(lanes):
         works, waits = (UPDATING, WAITING_UPDATE) if row == 0 else (COLLECTING, WAITING_ROLLING)
-        life = [(lane.born, lane.died)]
-        for bars, colour, width in [(life, waits, 0.0), (lane.bars, works, edge)]:
+        for bars, colour in [([(lane.born, lane.died)], waits), (lane.bars, works)]:
             spans = [(1000 * (begin - zero), 1000 * (end - begin)) for begin, end in bars]
-            axes.broken_barh(spans, (row - 0.4, 0.8), facecolor=colour, edgecolor="white", linewidth=width)
-    axes.set_yticks(range(len(lanes)), [lane.name for lane in lanes])
+            edge = "white" if items_apart else colour
+            axes.broken_barh(spans, (row - 0.4, 0.8), facecolor=colour, edgecolor=edge, linewidth=0.6)
+    step = 1 + len(lanes) // 80
+    axes.set_yticks(range(0, len(lanes), step), [lane.name for lane in lanes[::step]])
+    axes.set_xlabel("milliseconds")
     axes.set_ylim(len(lanes) - 0.4, -0.6)
+    axes.set_xlim(0, 1000 * (max(lane.died for lane in lanes) - zero))
+    return zero
 
 
 if __name__ == "__main__":
