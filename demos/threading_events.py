@@ -40,7 +40,7 @@ def main() -> int:
         show(args)
     except KeyboardInterrupt:
         print("stopped by Ctrl-C", file=sys.stderr)
-        return 130
+        leave_at_once()
     return 0
 
 
@@ -65,9 +65,15 @@ def ignore(text: str) -> None:
 
 def import_tensorflow() -> None:
     """Import TensorFlow; Ctrl-C meanwhile leaves at once, since an interrupted import has nothing useful to say."""
-    before = signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    before = signal.signal(signal.SIGINT, lambda *_: leave_at_once())
     importlib.import_module("a3c_tf.tf1")
     signal.signal(signal.SIGINT, before)
+
+
+def leave_at_once() -> NoReturn:
+    """Exit as after Ctrl-C; to take TensorFlow down in good order would take another second."""
+    sys.stdout.flush()
+    os._exit(130)
 
 
 def parse_args() -> argparse.Namespace:
