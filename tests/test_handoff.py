@@ -495,16 +495,36 @@ def test_an_updater_that_raises_ends_the_run_and_nothing_is_made_for_it_any_more
     assert not run.handoff.update(pytest.fail)
 
 
-@pytest.mark.parametrize("repeat", range(5))
-def test_workers_hear_of_the_stop_before_rolling_opens_after_a_failed_update(repeat):
-    """A stop that takes its time must not leave a gap in which items are made for an updater that is gone."""
-    run = Run(4, 25, 5, on_batch=boom_at(2))
+def test_no_item_is_made_between_a_failed_update_and_its_stop():
+    """A stop that takes its time must not leave a gap in which workers collect for an updater that is gone."""
+    run = Run(4, 25, 5)
+    made = []
+
+    def fail(number: int) -> None:
+        made.append(run.n_made)
+        raise BoomError
+
+    run.on_batch = fail
     stop_at_once = run.coord.request_stop
-    run.coord.request_stop = lambda ex=None: (time.sleep(0.02), stop_at_once(ex))
+    run.coord.request_stop = lambda ex=None: (time.sleep(0.1), stop_at_once(ex))
     run.start()
     run.join()
-    assert run.handoff.queue.qsize() == 0
-    assert run.handoff.counter == 0
+    assert made == [run.n_made]
+    assert run.handoff.queue.qsize() == run.handoff.counter == 0
+
+
+def test_what_was_raised_comes_out_where_it_was_raised():
+    handoff, error = Handoff(Coord(), 1), BoomError()
+    handoff.collect(int)
+    with pytest.raises(BoomError) as from_update:
+        handoff.update(lambda batch: throw(error))
+    with pytest.raises(BoomError) as from_collect:
+        Handoff(Coord(), 1).collect(lambda: throw(error))
+    assert from_update.value is from_collect.value is error
+
+
+def throw(error: BaseException) -> None:
+    raise error
 
 
 def test_an_error_in_the_last_batch_after_a_clean_stop_is_kept():
