@@ -82,8 +82,10 @@ def seconds_of(take: Callable[[], None], put: Callable[[], None], n_workers: int
     return seconds
 
 
-def median(measure: Callable[..., float], *args: int) -> str:
-    return f"{statistics.median(measure(*args) for _ in range(N_RUNS)):,.0f}"
+def medians(n_workers: int) -> list[float]:
+    """One figure a column. The columns are measured by turns, so that a busy moment touches them all."""
+    runs = [[*(by_handoff(n_workers, size) for size in MIN_BATCH_SIZES), by_queue(n_workers)] for _ in range(N_RUNS)]
+    return [statistics.median(column) for column in zip(*runs, strict=True)]
 
 
 def main() -> None:
@@ -91,8 +93,7 @@ def main() -> None:
     print("|", " | ".join(titles), "|")
     print("|", " | ".join("---:" for _ in titles), "|")
     for n_workers in WORKERS:
-        row = [median(by_handoff, n_workers, size) for size in MIN_BATCH_SIZES]
-        print("|", " | ".join([str(n_workers), *row, median(by_queue, n_workers)]), "|", flush=True)
+        print("|", " | ".join([str(n_workers), *(f"{figure:,.0f}" for figure in medians(n_workers))]), "|", flush=True)
 
 
 if __name__ == "__main__":
