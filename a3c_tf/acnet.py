@@ -170,6 +170,8 @@ class A3CGraph:
     graph: Any
     global_net: ACNet
     worker_nets: list[ACNet]
+    shared_variables: list[Any]
+    """the global network's variables and the optimizers' statistics: all that is learnt"""
 
 
 def build_graph(config: Config, observation_space: Any, action_space: Any) -> A3CGraph:
@@ -187,4 +189,6 @@ def build_graph(config: Config, observation_space: Any, action_space: Any) -> A3
         worker_nets = [
             ACNet(f"W_{i}", observations, actions, config, global_net, optimizers) for i in range(config.workers)
         ]
-    return A3CGraph(graph, global_net, worker_nets)
+        local = {variable.ref() for net in worker_nets for variable in net.a_params + net.c_params}
+        shared = [variable for variable in tf.global_variables() if variable.ref() not in local]
+    return A3CGraph(graph, global_net, worker_nets, shared)

@@ -93,6 +93,10 @@ class Config:
     evaluation_episodes: int = 20
     """episodes of one evaluation, always from the same starts"""
 
+    checkpoint_seconds: float = 60.0
+    """seconds after which the run is saved again"""
+    checkpoint_episodes: int = 100
+    """episodes after which the run is saved again, if that is sooner"""
     running_return_decay: float = 0.9
     """running return = decay · old + (1 - decay) · new"""
     log_dir: str | None = None
@@ -109,6 +113,8 @@ class Config:
         check.whole("rollout_steps", 1)
         check.whole("evaluation_interval", 1, optional=True)
         check.whole("evaluation_episodes", 1)
+        check.positive("checkpoint_seconds")
+        check.whole("checkpoint_episodes", 1)
         check.whole("actor_hidden", 1)
         check.whole("critic_hidden", 1)
         check.number("gamma", 0.0, 1.0)
@@ -180,14 +186,37 @@ class Config:
         """The id, or ``module:name`` of a callable."""
         return self.env if isinstance(self.env, str) else name_of(self.env)
 
+    def resumed(self, given: dict[str, Any]) -> Config:
+        """These settings, read from a run, with what is ``given`` for going on with it.
+
+        What equals them is accepted, and a budget may be larger. Raises ``UsageError`` for anything else.
+        """
+        changes = {}
+        for field, value in given.items():
+            here = getattr(self, field)
+            if field == "env" and callable(value):
+                here, changes[field] = here if callable(here) else value, value
+                if name_of(value) != self.env_name:
+                    raise _different(field, self.env_name, name_of(value))
+            elif field in ("max_episodes", "max_steps"):
+                if (here or math.inf) > (value or math.inf):
+                    raise _different(field, here, f"{value}: a smaller budget")
+                changes[field] = value
+            elif value != here:
+                raise _different(field, here, value)
+        return self.replace(**changes)
+
     def to_json(self) -> str:
         """The settings as JSON text; a callable environment stands there by its name."""
         return json.dumps({**dataclasses.asdict(self.replace(env=self.env_name))}, indent=1) + "\n"
 
     @classmethod
     def read(cls, path: str | Path) -> Config:
-        """Settings from the ``config.json`` of a run."""
-        return cls(**json.loads(Path(path).read_text(encoding="utf-8")))
+        """Settings from the ``config.json`` of a run. Raises ``UsageError`` if it is not one."""
+        try:
+            return cls(**json.loads(Path(path).read_text(encoding="utf-8")))
+        except (OSError, TypeError, ValueError) as error:
+            raise UsageError(f"{path}: expected the settings of a run: {error}") from None
 
 
 # The first preset that lists an environment is its default. Sources: `classic` is the TensorFlow
@@ -248,6 +277,10 @@ def _preset_settings(name: str, env: str | Callable[[], Any]) -> dict[str, Any]:
             f"preset {name!r} has no settings for {key}, only for {', '.join(PRESETS[name])}; use 'general' there"
         )
     return PRESETS[name][key]
+
+
+def _different(field: str, saved: Any, given: Any) -> UsageError:
+    return UsageError(f"{field}: the run to resume has {saved}, got {given}; only the budget may differ, and grow")
 
 
 class _Checks:

@@ -16,6 +16,7 @@ from a3c_tf.envs import Environment, make_env
 from a3c_tf.runs import RunFolder
 from a3c_tf.session import Session
 from a3c_tf.spaces import ActionSpec, ObservationSpec, read_specs
+from a3c_tf.tables import read_columns
 from a3c_tf.tf1 import quiet_deprecations, tf
 
 Act = Callable[[np.ndarray], np.ndarray]
@@ -53,9 +54,8 @@ class Policy:
         graph = tf.Graph()
         with graph.as_default(), graph.device("/cpu:0"), quiet_deprecations():
             net = ACNet(GLOBAL_NET_SCOPE, observations, actions, config, acts=True)
-            saver = checkpoint.make_saver(net.a_params + net.c_params, max_to_keep=1)
         self._session = Session(graph)
-        checkpoint.restore(saver, self._session, folder)
+        checkpoint.load_weights(folder, net.a_params + net.c_params, self._session)
         self._mode = self._session.call([net.policy.mode], [net.s])
         self._sample = self._session.call([net.A], [net.s, net.noise])
 
@@ -138,33 +138,41 @@ class BestKeeper:
     """Evaluates the global policy now and then and keeps the best one in ``best/``.
 
     It acts on a local network of its own, so what it measures is what it saves, while the workers go on.
-    Its starts are seeds that no worker uses; ``steps`` counts its environment steps.
+    Its starts are seeds that no worker uses. Adds ops to the graph, so it is made before that is finalized.
     """
 
     def __init__(self, run: RunFolder, built: A3CGraph, config: Config, envs: list[Environment]) -> None:
         self._run, self._config, self._envs = run, config, envs
         with built.graph.as_default(), built.graph.device("/cpu:0"), quiet_deprecations():
             net = ACNet("Evaluation", envs[0].observation_spec, envs[0].action_spec, config, built.global_net)
-            globals_ = built.global_net.a_params + built.global_net.c_params
-            names = [variable.op.name for variable in globals_]
-            locals_ = net.a_params + net.c_params
-            self._saver = checkpoint.make_saver(dict(zip(names, locals_, strict=True)), max_to_keep=1)
+            names = [v.op.name for v in built.global_net.a_params + built.global_net.c_params]
+            self._saver = checkpoint.WeightSaver(run.best, names, net.a_params + net.c_params)
         self._net = net
-        sequence = np.random.SeedSequence([config.seed or 0, 2**31])
+        sequence = np.random.SeedSequence([config.seed or 0, 2**31])  # no worker has this number
         self._seeds = [int(seed >> 1) for seed in sequence.generate_state(len(envs))]
         self._best = -np.inf
-        self.steps = 0
-        with run.evaluations.open("w", encoding="utf-8") as file:
-            file.write("global_step,mean_return,deviation,evaluation_steps\n")
+        if run.evaluations.exists():  # all that were ever made: none that is kept may be overwritten by a worse
+            self._best = max(read_columns(run.evaluations)["mean_return"], default=-np.inf)
+        else:
+            run.evaluations.write_text("global_step,mean_return,deviation,evaluation_steps\n", encoding="utf-8")
 
-    def evaluate(self, session: Session, global_step: int) -> None:
-        """Measure the policy as it is now; save it if it is the best so far."""
-        session.call([], [], [*self._net.pull_a_params_op, *self._net.pull_c_params_op])()
-        mode = session.call([self._net.policy.mode], [self._net.s])
-        played = play(lambda s: mode(s)[0], self._envs, self._seeds, self._config)
-        self.steps += played.steps
-        with self._run.evaluations.open("a", encoding="utf-8") as file:
-            file.write(f"{global_step},{played.mean!r},{played.deviation!r},{self.steps}\n")
+    def bind(self, session: Session) -> None:
+        """Work on ``session`` from now on."""
+        self._session = session
+        self._pull = session.call([], [], [*self._net.pull_a_params_op, *self._net.pull_c_params_op])
+        self._mode = session.call([self._net.policy.mode], [self._net.s])
+
+    def evaluate(self, global_step: int, steps_before: int) -> int:
+        """Measure the policy as it is now, and save it if it is the best so far.
+
+        ``steps_before`` are the environment steps of all evaluations before; returns them with this one's.
+        """
+        self._pull()
+        played = play(lambda s: self._mode(s)[0], self._envs, self._seeds, self._config)
+        steps = steps_before + played.steps
         if played.mean > self._best:
+            self._saver.save(self._session, global_step)
             self._best = played.mean
-            checkpoint.save(self._saver, session, self._run.best, global_step)
+        with self._run.evaluations.open("a", encoding="utf-8") as file:
+            file.write(f"{global_step},{played.mean!r},{played.deviation!r},{steps}\n")
+        return steps

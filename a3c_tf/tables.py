@@ -1,0 +1,47 @@
+"""The CSV files of a run: read them, and cut them back to where a resumed run goes on."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+
+from a3c_tf.config import UsageError
+
+
+def read_columns(path: str | Path) -> dict[str, np.ndarray]:
+    """Columns by name, float64, but strings for ``worker``. A last row that a kill cut short is left out.
+
+    Raises ``UsageError`` if the file is missing or no such table.
+    """
+    try:
+        with Path(path).open(newline="", encoding="utf-8") as file:
+            header, *rows = list(csv.reader(file)) or [[]]
+        rows = [row for row in rows if len(row) == len(header)]
+        columns = zip(*rows, strict=True) if rows else [()] * len(header)
+        return {
+            name: np.array(column, str if name == "worker" else np.float64)
+            for name, column in zip(header, columns, strict=True)
+        }
+    except (OSError, ValueError, UnicodeError) as error:
+        raise UsageError(f"{path}: expected a table that a run wrote: {error}") from None
+
+
+def cut_back(path: Path, column: str, below: float) -> None:
+    """Keep the whole rows in which ``column`` is below ``below``; the rest will be told again.
+
+    The file is replaced in one step, so that a kill leaves either the old or the new one.
+    """
+    with path.open(newline="", encoding="utf-8") as file:
+        lines = file.read().splitlines(keepends=True)
+    header = lines[0].strip().split(",")
+    place = header.index(column)
+    kept = [line for line in lines[1:] if _whole(line, header) and float(line.split(",")[place]) < below]
+    new = path.with_name(f".{path.name}.new")
+    new.write_text("".join([lines[0], *kept]), encoding="utf-8", newline="")
+    new.replace(path)
+
+
+def _whole(line: str, header: list[str]) -> bool:
+    return line.endswith("\n") and line.count(",") == len(header) - 1
