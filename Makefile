@@ -31,13 +31,14 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; } # without pip it would look finished next time
 
 $(VENV)/installed: requirements.txt setup.py | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
-	touch $@
+	@echo "Installing into $(VENV); TensorFlow is large, so this takes some minutes, once"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
 
 $(VENV)/installed-dev: requirements-dev.txt $(VENV)/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
-	touch $@
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
