@@ -21,6 +21,10 @@ from a3c_tf.spaces import ActionSpec, ObservationSpec
 ROOT = Path(__file__).parent.parent
 PENDULUM = ObservationSpec((3,)), ActionSpec((1,), (-2.0,), (2.0,))
 
+NEVER_ENDS = pytest.mark.xfail(
+    strict=True, reason="a worker that gets no more steps claims the next episode, and so on for ever"
+)
+
 
 def box(shape: tuple[int, ...], low: float = -2.0, high: float = 2.0) -> SimpleNamespace:
     """A Box as a user's own class might be: just the three fields."""
@@ -49,6 +53,7 @@ class ToyEnv:
         return np.full(3, 100 * self.episode + self.time, np.float32)
 
     def reset(self, seed: int | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        assert self.episode < 1000, "no test runs that many episodes: a worker does not see that the budget is used"
         self.seeds.append(seed)
         self.time, self.episode = 0, self.episode + 1
         return self.observation(), {}

@@ -295,7 +295,7 @@ def test_unbounded_actions_and_dict_observations_are_refused() -> None:
     dict_env.observation_space = gymnasium.spaces.Dict({"a": gymnasium.spaces.Box(0, 1, (2,))})
     with pytest.raises(UsageError, match="finite bounds"):
         make_env(lambda: unbounded)
-    with pytest.raises(UsageError, match="observation space Dict.*expected a Box.*wrap"):
+    with pytest.raises(UsageError, match=r"observation space Dict.*expected a Box.*wrap"):
         make_env(lambda: dict_env)
 
 
