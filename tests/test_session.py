@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import a3c_tf.session
-from a3c_tf.acnet import A3CGraph, build_graph
+from a3c_tf.acnet import A3CGraph, ACNet, NetCalls, build_graph
 from a3c_tf.session import Session
 from a3c_tf.tf1 import tf
 from tests.conftest import PENDULUM, run_together, small_config
@@ -46,6 +46,10 @@ def started(built: A3CGraph) -> Session:
     return session
 
 
+def calls_of(net: ACNet, session: Session) -> NetCalls:
+    return net.calls(session, small_config())
+
+
 def rollout(seed: int, steps: int = 5) -> list[np.ndarray]:
     """Observations, actions and value targets."""
     rng = np.random.default_rng(seed)
@@ -57,7 +61,7 @@ def behaviour(built: A3CGraph) -> list[np.ndarray]:
     session = started(built)
     results: list[np.ndarray] = []
     for net in built.worker_nets[:2]:
-        calls = net.calls(session)
+        calls = calls_of(net, session)
         results += calls.pull_global()
         for seed in range(3):
             observations, noise, _ = rollout(seed)
@@ -96,7 +100,7 @@ def count_private_callables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_the_fast_path_is_taken_where_tensorflow_has_it(built: A3CGraph, monkeypatch: pytest.MonkeyPatch) -> None:
     made = count_private_callables(monkeypatch)
     session = started(built)
-    built.worker_nets[0].calls(session)
+    calls_of(built.worker_nets[0], session)
     assert len(made) >= len(CALLS)
     session.close()
 
@@ -109,7 +113,7 @@ def test_the_public_path_needs_nothing_private(built: A3CGraph, monkeypatch: pyt
         owner = next(kind for kind in tf.Session.__mro__ if missing in vars(kind))
         monkeypatch.delattr(owner, missing)
     session = started(built)
-    calls = built.worker_nets[0].calls(session)
+    calls = calls_of(built.worker_nets[0], session)
     assert calls.pull_global() == []
     assert calls.value(np.zeros((2, 3), np.float32))[0].shape == (2, 1)
     assert calls.update_global(*rollout(0)) == []
@@ -117,7 +121,7 @@ def test_the_public_path_needs_nothing_private(built: A3CGraph, monkeypatch: pyt
 
 
 def test_calls_take_arrays_and_return_lists_of_arrays(built: A3CGraph, session: Session) -> None:
-    calls = built.worker_nets[0].calls(session)
+    calls = calls_of(built.worker_nets[0], session)
     observations, noise, _ = rollout(0)
     (action,) = calls.choose_action(observations[:1], noise[:1])
     (values,) = calls.value(observations)
@@ -141,11 +145,11 @@ def test_several_feeds_and_fetches_keep_their_order(session: Session, built: A3C
 def test_an_error_in_the_runtime_is_a_python_exception(session: Session, built: A3CGraph) -> None:
     observations, actions, _ = rollout(0)
     with pytest.raises((tf.errors.OpError, ValueError)):
-        built.worker_nets[0].calls(session).update_global(observations, actions, np.zeros((3, 1), np.float32))
+        calls_of(built.worker_nets[0], session).update_global(observations, actions, np.zeros((3, 1), np.float32))
 
 
 def test_several_threads_act_at_once_each_on_its_own_network(session: Session, built: A3CGraph) -> None:
-    calls = [net.calls(session) for net in built.worker_nets]
+    calls = [calls_of(net, session) for net in built.worker_nets]
     alone = [(call.value(rollout(i)[0])[0], call.choose_action(*rollout(i)[:2])[0]) for i, call in enumerate(calls)]
     assert not np.array_equal(alone[0][0], alone[1][0])
 
@@ -159,7 +163,7 @@ def test_several_threads_act_at_once_each_on_its_own_network(session: Session, b
 
 def test_several_threads_learn_at_once_and_no_push_is_lost(session: Session, built: A3CGraph) -> None:
     """The mean square decays by 0.9 at each push; with zero gradients nothing else changes it."""
-    calls = [net.calls(session) for net in built.worker_nets]
+    calls = [calls_of(net, session) for net in built.worker_nets]
     with built.graph.as_default():
         slots = [v for v in tf.global_variables() if v.op.name.endswith("critic/v/bias/RMSPropC")]
     for call in calls:
@@ -181,7 +185,7 @@ def test_sessions_on_one_graph_do_not_know_each_other(built: A3CGraph) -> None:
     before = two.run(variable)
     net = built.worker_nets[0]
     for _ in range(3):
-        net.calls(one).update_global(*rollout(0))
+        calls_of(net, one).update_global(*rollout(0))
     assert not np.array_equal(one.run(variable), before)
     np.testing.assert_array_equal(two.run(variable), before)
     one.close()

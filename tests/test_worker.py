@@ -11,7 +11,7 @@ import pytest
 
 from a3c_tf.counters import Counters
 from a3c_tf.envs import Environment
-from a3c_tf.returns import n_step_returns
+from a3c_tf.returns import lambda_returns, n_step_returns
 from a3c_tf.worker import Episode, Worker
 from tests.conftest import NEVER_ENDS, ToyEnv, run_python, small_config
 
@@ -19,11 +19,11 @@ VALUE = 50.0
 
 
 class FakeNet:
-    """Notes every call, with copies of what it got; actions are the noise, clipped; every value is VALUE."""
+    """Notes every call, with copies of what it got; actions are twice the noise, clipped; every value is VALUE."""
 
-    def __init__(self, clip: float = 2.0) -> None:
+    def __init__(self, unclipped: bool = False) -> None:
         self.calls: list[tuple[str, tuple[np.ndarray, ...]]] = []
-        self.clip = clip
+        self.unclipped = unclipped
         self.actions: list[np.ndarray] = []
 
     def _note(self, name: str, *arrays: np.ndarray) -> None:
@@ -32,8 +32,8 @@ class FakeNet:
 
     def choose_action(self, observation: np.ndarray, noise: np.ndarray) -> list[np.ndarray]:
         self._note("choose", observation, noise)
-        self.actions.append(np.clip(noise, -self.clip, self.clip))
-        return [self.actions[-1]]
+        self.actions.append(np.clip(2 * noise, -2, 2))
+        return [self.actions[-1], 2 * noise] if self.unclipped else [self.actions[-1]]
 
     def value(self, observations: np.ndarray) -> list[np.ndarray]:
         self._note("value", observations)
@@ -69,7 +69,7 @@ class Run(NamedTuple):
 def run(raw: ToyEnv, index: int = 0, should_stop: Callable[[], bool] = lambda: False, **settings: Any) -> Run:
     """Let one worker work to its end."""
     config = small_config(**{"reward_shift": 0.0, "reward_scale": 1.0, "gamma": 0.5, **settings})
-    net, episodes = FakeNet(), []
+    net, episodes = FakeNet(config.learner_sees_unclipped_action), []
     counters = Counters(config.max_episodes, config.max_steps, config.running_return_decay)
     worker = Worker(
         index=index, config=config, env=Environment(raw, "toy"), net=net, counters=counters,
@@ -126,6 +126,14 @@ def test_the_environment_gets_the_very_action_that_the_learner_sees() -> None:
     assert np.all(np.abs(taken) <= 2)
 
 
+def test_the_learner_may_see_the_unclipped_action_the_environment_never() -> None:
+    done = run(ToyEnv(terminates_at=50), max_episodes=1, learner_sees_unclipped_action=True)
+    fed = np.concatenate([fed[1] for fed in done.net.fed("update")])
+    np.testing.assert_array_equal(fed, 2 * noise(done))
+    assert np.abs(fed).max() > 2
+    np.testing.assert_array_equal(np.concatenate(done.raw.actions), np.clip(fed, -2, 2).ravel())
+
+
 @pytest.mark.parametrize("shape", [(1,), (3,), (2, 2)])
 def test_the_action_has_the_shape_of_the_space_never_a_batch_of_one(shape: tuple[int, ...]) -> None:
     done = run(ToyEnv(terminates_at=4, action_shape=shape), max_episodes=1)
@@ -161,6 +169,25 @@ def test_within_an_episode_the_bootstrap_is_the_value_of_the_next_observation(bo
     assert done.net.fed("update")[0][2].ravel().tolist() == targets([1.0, 2.0, 3.0], VALUE)
     ((observation,),) = done.net.fed("value")
     np.testing.assert_array_equal(observation, [[3, 3, 3]])
+
+
+@pytest.mark.parametrize(
+    ("ends", "last_value"), [({"terminates_at": 3}, 0.0), ({"truncates_at": 3}, VALUE), ({"terminates_at": 9}, VALUE)]
+)
+def test_lambda_below_1_takes_the_value_of_every_next_observation(ends: dict[str, int], last_value: float) -> None:
+    done = run(ToyEnv(**ends), max_episodes=1, rollout_steps=3, gae_lambda=0.5, bootstrap_at_time_limit=True)
+    np.testing.assert_array_equal(done.net.fed("value")[0][0], np.repeat([1, 2, 3], 3).reshape(3, 3))
+    expected = lambda_returns([1.0, 2.0, 3.0], np.array([VALUE, VALUE, last_value]), 0.5, 0.5)
+    np.testing.assert_array_equal(done.net.fed("update")[0][2], expected)
+
+
+def test_a_decaying_learning_rate_falls_to_0_over_the_planned_steps() -> None:
+    done = run(
+        ToyEnv(terminates_at=10), max_episodes=2, max_episode_steps=10, rollout_steps=5, learning_rate_decay="linear"
+    )
+    scales = [fed[3] for fed in done.net.fed("update")]
+    np.testing.assert_allclose(scales, [1.0, 0.75, 0.5, 0.25])
+    assert {scale.shape for scale in scales} == {()}
 
 
 def test_at_a_time_limit_the_value_is_that_of_the_last_observation_not_of_the_next_episodes_first() -> None:
