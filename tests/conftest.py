@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import subprocess
 import sys
@@ -72,6 +73,36 @@ def small_config(**changes: Any) -> Config:
     """Settings that build and train in a moment."""
     settings = {"workers": 1, "seed": 0, "actor_hidden": 8, "critic_hidden": 8, "max_episodes": 3, **changes}
     return Config(**settings)
+
+
+def toy_env() -> ToyEnv:
+    """Episodes of five steps."""
+    return ToyEnv(terminates_at=5)
+
+
+def read_rows(run_folder: Path) -> list[dict[str, str]]:
+    """The rows of a run's metrics.csv."""
+    with (run_folder / "metrics.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def final_weights(run_folder: Path) -> dict[str, np.ndarray]:
+    """All variables of a run's last checkpoint, read as anybody would."""
+    from a3c_tf.tf1 import tf
+
+    prefix = tf.train.latest_checkpoint(str(run_folder / "checkpoints"))
+    assert prefix, "there is no checkpoint"
+    reader = tf.train.load_checkpoint(prefix)
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+@pytest.fixture(scope="session")
+def toy_run(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A finished training of two workers, ten episodes of five steps. Nobody changes its folder."""
+    from a3c_tf.trainer import train
+
+    folder = tmp_path_factory.mktemp("toy") / "run"
+    return train(small_config(env=toy_env, workers=2, max_episodes=10, log_dir=str(folder)), show="none")
 
 
 def run_python(*arguments: str | Path, **environment: str | None) -> subprocess.CompletedProcess[str]:
