@@ -22,10 +22,6 @@ from a3c_tf.spaces import ActionSpec, ObservationSpec
 ROOT = Path(__file__).parent.parent
 PENDULUM = ObservationSpec((3,)), ActionSpec((1,), (-2.0,), (2.0,))
 
-NEVER_ENDS = pytest.mark.xfail(
-    strict=True, reason="a worker that gets no more steps claims the next episode, and so on for ever"
-)
-
 
 def box(shape: tuple[int, ...], low: float = -2.0, high: float = 2.0) -> SimpleNamespace:
     """A Box as a user's own class might be: just the three fields."""

@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 
 from a3c_tf.acnet import A3CGraph, build_graph
-from a3c_tf.checkpoint import Checkpointer
+from a3c_tf.checkpoint import Checkpointer, make_saver, restore
 from a3c_tf.config import UsageError
 from a3c_tf.runs import RunFolder
 from a3c_tf.session import Session
 from a3c_tf.tf1 import tf
 from a3c_tf.trainer import Result
 from tests.conftest import PENDULUM, final_weights, small_config
-
-NOT_IN_ITS_GRAPH = pytest.mark.xfail(strict=True, reason="restore() does not enter the session's graph, as save() does")
 
 
 class Opened:
@@ -29,6 +27,7 @@ class Opened:
         with self.built.graph.as_default():
             initializer = tf.global_variables_initializer()
             self.variables = tf.global_variables("Global_Net/")
+            self.saver = make_saver(self.variables, max_to_keep=1)
         self.built.graph.finalize()
         self.session = Session(self.built.graph)
         self.session.run(initializer)
@@ -37,6 +36,9 @@ class Opened:
         rng = np.random.default_rng(0)
         calls = self.built.worker_nets[0].calls(self.session, small_config())
         calls.update_global(*(rng.standard_normal((5, n)).astype(np.float32) for n in (3, 1, 1)))
+
+    def restore(self, run: RunFolder) -> None:
+        restore(self.saver, self.session, run.checkpoints)
 
     def values(self) -> dict[str, np.ndarray]:
         names = [variable.op.name for variable in self.variables]
@@ -48,20 +50,18 @@ def run(tmp_path: Path) -> RunFolder:
     return RunFolder.create(small_config(log_dir=str(tmp_path / "run")))
 
 
-@NOT_IN_ITS_GRAPH
 def test_what_was_saved_is_restored_slots_included(run: RunFolder) -> None:
     saved, other = Opened(run, seed=1), Opened(run, seed=2)
     saved.learn()
     saved.checkpointer.save(saved.session, 5)
     expected = saved.values()
     assert not np.array_equal(expected["Global_Net/actor/la/kernel"], other.values()["Global_Net/actor/la/kernel"])
-    other.checkpointer.restore(other.session)
+    other.restore(run)
     assert len(expected) == 30
     for name, value in other.values().items():
         np.testing.assert_array_equal(value, expected[name], name)
 
 
-@NOT_IN_ITS_GRAPH
 def test_the_newest_is_restored_and_old_ones_are_pruned(run: RunFolder) -> None:
     opened = Opened(run, seed=1)
     for step in (10, 20, 30, 40, 50):
@@ -69,7 +69,7 @@ def test_the_newest_is_restored_and_old_ones_are_pruned(run: RunFolder) -> None:
         opened.checkpointer.save(opened.session, step)
     expected = opened.values()
     opened.learn()
-    opened.checkpointer.restore(opened.session)
+    opened.restore(run)
     np.testing.assert_array_equal(opened.values()["Global_Net/critic/v/bias"], expected["Global_Net/critic/v/bias"])
     assert len(list(run.checkpoints.glob("*.index"))) == 3
 
@@ -77,7 +77,7 @@ def test_the_newest_is_restored_and_old_ones_are_pruned(run: RunFolder) -> None:
 def test_without_a_checkpoint_restoring_is_refused(run: RunFolder) -> None:
     opened = Opened(run, seed=1)
     with pytest.raises(UsageError, match="no checkpoint"):
-        opened.checkpointer.restore(opened.session)
+        opened.restore(run)
 
 
 def test_a_run_leaves_the_global_network_and_no_local_one(toy_run: Result) -> None:

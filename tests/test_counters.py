@@ -53,6 +53,16 @@ def test_steps_are_handed_out_up_to_the_budget_and_counted_when_taken() -> None:
     assert counters.claim_steps(10) == 7, "what was claimed in vain is given back"
 
 
+def test_without_a_step_left_no_episode_can_be_claimed() -> None:
+    """Else a worker would claim episode after episode for ever."""
+    counters = Counters(None, 10, 0.9)
+    assert counters.claim_episode()
+    counters.claim_steps(10)
+    assert not counters.claim_episode()
+    counters.settle_steps(10, 7)
+    assert counters.claim_episode(), "three steps were given back"
+
+
 def test_without_limits_everything_is_given() -> None:
     counters = Counters(None, None, 0.9)
     assert all(counters.claim_episode() for _ in range(1000))

@@ -38,10 +38,13 @@ LAYERS: dict[str, dict[str, set[str]]] = {
         "worker": {"numpy", "config", "counters", "envs", "returns"},
         "metrics": {"tqdm", "config", "counters", "runs", "tf1", "worker"},
         "checkpoint": {"config", "runs", "tf1", "acnet", "session"},
+        "evaluate": {"numpy", "config", "envs", "runs", "spaces", "tf1", "acnet", "session", "checkpoint"},
         "trainer": {
-            *("numpy", "config", "counters", "envs", "runs", "plotting", "tf1"),
-            *("acnet", "session", "worker", "metrics", "checkpoint"),
+            *("numpy", "config", "counters", "envs", "runs", "plotting", "spaces", "tf1"),
+            *("acnet", "session", "worker", "metrics", "checkpoint", "evaluate"),
         },
+        "handoff": set(),
+        "threading_demo": {"handoff", "tf1"},
     },
 }
 MAY_IMPORT = {module: allowed for layer in LAYERS.values() for module, allowed in layer.items()}

@@ -18,7 +18,6 @@ from a3c_tf.config import Config, UsageError
 from a3c_tf.tf1 import tf
 from a3c_tf.trainer import Result, train
 from tests.conftest import (
-    NEVER_ENDS,
     ToyEnv,
     everything_in,
     final_weights,
@@ -78,8 +77,7 @@ def test_eight_workers_run_once_each_under_their_own_names_and_finish_exactly_fi
     assert len(set(itertools.chain(*(env.seeds for env in makes.envs)))) == 50, "no two episodes are the same"
 
 
-@NEVER_ENDS
-@pytest.mark.parametrize(("workers", "max_steps"), [(1, 23), (3, 123), (2, 3)])
+@pytest.mark.parametrize(("workers", "max_steps"), [(3, 123), (1, 3)])
 def test_exactly_the_steps_of_the_budget(tmp_path: Path, workers: int, max_steps: int) -> None:
     makes = Makes()
     result = train_toy(tmp_path / "run", makes, workers=workers, max_episodes=None, max_steps=max_steps)
@@ -87,9 +85,7 @@ def test_exactly_the_steps_of_the_budget(tmp_path: Path, workers: int, max_steps
     assert len(read_rows(tmp_path / "run")) == len(result.returns) <= max_steps // 5
 
 
-@pytest.mark.parametrize(
-    ("episodes", "steps", "expected"), [(3, 10_000, 15), pytest.param(100, 22, 22, marks=NEVER_ENDS)]
-)
+@pytest.mark.parametrize(("episodes", "steps", "expected"), [(3, 10_000, 15), (100, 22, 22)])
 def test_the_budget_that_is_used_first_ends_the_run(tmp_path: Path, episodes: int, steps: int, expected: int) -> None:
     assert train_toy(tmp_path / "run", max_episodes=episodes, max_steps=steps).steps == expected
 
@@ -112,15 +108,11 @@ def test_the_run_folder_holds_what_the_design_says(toy_run: Result) -> None:
     assert (toy_run.run_folder / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_seed_that_was_drawn_is_written_down(tmp_path: Path) -> None:
-    train_toy(tmp_path / "run", seed=None, max_episodes=1)
-    assert isinstance(Config.read(tmp_path / "run" / "config.json").seed, int)
-
-
-def test_environments_are_closed(tmp_path: Path) -> None:
+def test_environments_are_closed_and_the_seed_that_was_drawn_is_written_down(tmp_path: Path) -> None:
     makes = Makes()
-    train_toy(tmp_path / "run", makes, workers=3)
-    assert [env.closed for env in makes.envs] == [True] * 3
+    train_toy(tmp_path / "run", makes, workers=2, seed=None, max_episodes=1)
+    assert [env.closed for env in makes.envs] == [True] * 2
+    assert isinstance(Config.read(tmp_path / "run" / "config.json").seed, int)
 
 
 # what goes wrong in a worker
@@ -296,7 +288,7 @@ def test_gym_and_gymnasium_train_alike(tmp_path: Path) -> None:
 
 
 def test_two_trainings_at_once_in_one_program(tmp_path: Path) -> None:
-    run_together(2, lambda i: train_toy(tmp_path / str(i), workers=2, max_episodes=20))
+    run_together(2, lambda i: train_toy(tmp_path / str(i), max_episodes=20))
     for i in range(2):
         assert len(read_rows(tmp_path / str(i))) == 20
         assert final_weights(tmp_path / str(i))
@@ -311,7 +303,7 @@ def test_a_training_leaves_the_process_as_it_was(tmp_path: Path) -> None:
     train_toy(tmp_path / "warm-up", max_episodes=1)
     before = state()
     random_state = np.random.get_state()[1].tolist()
-    train_toy(tmp_path / "run", workers=3, max_episodes=6)
+    train_toy(tmp_path / "run", max_episodes=6)
     assert state() == before
     assert np.random.get_state()[1].tolist() == random_state
     assert tf.executing_eagerly()

@@ -13,7 +13,7 @@ from a3c_tf.counters import Counters
 from a3c_tf.envs import Environment
 from a3c_tf.returns import lambda_returns, n_step_returns
 from a3c_tf.worker import Episode, Worker
-from tests.conftest import NEVER_ENDS, ToyEnv, run_python, small_config
+from tests.conftest import ToyEnv, run_python, small_config
 
 VALUE = 50.0
 
@@ -226,7 +226,6 @@ def test_exactly_the_episodes_of_the_budget() -> None:
     assert len(done.raw.actions) == 15
 
 
-@NEVER_ENDS
 @pytest.mark.parametrize("max_steps", [1, 9, 10, 11, 25])
 def test_exactly_the_steps_of_the_budget(max_steps: int) -> None:
     done = run(ToyEnv(terminates_at=7), max_episodes=None, max_steps=max_steps, rollout_steps=5)
@@ -235,7 +234,6 @@ def test_exactly_the_steps_of_the_budget(max_steps: int) -> None:
     assert len(done.episodes) == max_steps // 7
 
 
-@NEVER_ENDS
 def test_an_episode_cut_by_the_budget_is_no_time_limit_but_goes_on() -> None:
     done = run(ToyEnv(), max_episodes=None, max_steps=2)
     assert done.episodes == []
