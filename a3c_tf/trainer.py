@@ -133,7 +133,7 @@ def _run(
     except HangingWorkerError:
         closing.pop_all()  # what a hanging worker may still be using cannot be closed
         raise
-    columns = read_columns(run.metrics)
+    columns = read_columns(run.metrics, "running_return")
     return Result(
         returns=columns["episode_return"],
         running_returns=columns["running_return"],
@@ -216,7 +216,7 @@ def _saved_at_the_end(run: RunFolder, config: Config, metrics: Metrics, checkpoi
 
 
 def _draw(run: RunFolder, config: Config) -> None:
-    columns = read_columns(run.metrics)
+    columns = read_columns(run.metrics, "running_return")
     steps = int(columns["global_step"][-1]) if columns["global_step"].size else 0
     workers = "1 worker" if config.workers == 1 else f"{config.workers} workers"
     title = f"{config.env_name}, preset {config.preset_name}, seed {config.seed}, {workers}, {steps:,} steps"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from a3c_tf.acnet import A3CGraph, build_graph
-from a3c_tf.checkpoint import Checkpointer, make_saver, restore
+from a3c_tf.checkpoint import Checkpointer, RunState
 from a3c_tf.config import UsageError
-from a3c_tf.runs import RunFolder
 from a3c_tf.session import Session
 from a3c_tf.tf1 import tf
 from a3c_tf.trainer import Result
@@ -21,63 +21,83 @@ from tests.conftest import PENDULUM, final_weights, small_config
 class Opened:
     """A graph, a checkpointer on a folder, and a session with fresh weights."""
 
-    def __init__(self, run: RunFolder, seed: int) -> None:
-        self.built: A3CGraph = build_graph(small_config(seed=seed), *PENDULUM)
-        self.checkpointer = Checkpointer(run, self.built)
+    def __init__(self, folder: Path, seed: int, **settings: Any) -> None:
+        config = small_config(seed=seed, **settings)
+        self.built: A3CGraph = build_graph(config, *PENDULUM)
+        self.checkpointer = Checkpointer(folder, self.built, config)
         with self.built.graph.as_default():
             initializer = tf.global_variables_initializer()
-            self.variables = tf.global_variables("Global_Net/")
-            self.saver = make_saver(self.variables, max_to_keep=1)
         self.built.graph.finalize()
         self.session = Session(self.built.graph)
         self.session.run(initializer)
+        self.checkpointer.bind(self.session)
+        self.calls = self.built.worker_nets[0].calls(self.session, config)
 
     def learn(self) -> None:
         rng = np.random.default_rng(0)
-        calls = self.built.worker_nets[0].calls(self.session, small_config())
-        calls.update_global(*(rng.standard_normal((5, n)).astype(np.float32) for n in (3, 1, 1)))
+        self.calls.update_global(*(rng.standard_normal((5, n)).astype(np.float32) for n in (3, 1, 1)))
 
-    def restore(self, run: RunFolder) -> None:
-        restore(self.saver, self.session, run.checkpoints)
+    def save(self, **state: Any) -> None:
+        self.checkpointer.snapshot(RunState(**state))
+        self.checkpointer.save()
 
     def values(self) -> dict[str, np.ndarray]:
-        names = [variable.op.name for variable in self.variables]
-        return dict(zip(names, self.session.run(self.variables), strict=True))
+        variables = self.built.shared_variables
+        return dict(zip([v.op.name for v in variables], self.session.run(variables), strict=True))
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> RunFolder:
-    return RunFolder.create(small_config(log_dir=str(tmp_path / "run")))
+STATE = {"steps": 5, "episodes": 3, "running_return": -1.5, "wall_time": 2.5, "worker_episodes": {"W_0": 3}}
 
 
-def test_what_was_saved_is_restored_slots_included(run: RunFolder) -> None:
-    saved, other = Opened(run, seed=1), Opened(run, seed=2)
+@pytest.mark.parametrize(("optimizer", "number"), [("rmsprop", 30), ("adam", 34)])
+def test_what_was_saved_is_restored_slots_included(tmp_path: Path, optimizer: str, number: int) -> None:
+    saved, other = Opened(tmp_path, 1, optimizer=optimizer), Opened(tmp_path, 2, optimizer=optimizer)
     saved.learn()
-    saved.checkpointer.save(saved.session, 5)
+    saved.save(**STATE)
     expected = saved.values()
     assert not np.array_equal(expected["Global_Net/actor/la/kernel"], other.values()["Global_Net/actor/la/kernel"])
-    other.restore(run)
-    assert len(expected) == 30
+    assert other.checkpointer.restore() == RunState(**STATE)
+    assert len(expected) == number
     for name, value in other.values().items():
         np.testing.assert_array_equal(value, expected[name], name)
 
 
-def test_the_newest_is_restored_and_old_ones_are_pruned(run: RunFolder) -> None:
-    opened = Opened(run, seed=1)
+def test_what_is_saved_is_the_snapshot_not_what_came_after(tmp_path: Path) -> None:
+    saved, other = Opened(tmp_path, 1), Opened(tmp_path, 2)
+    saved.learn()
+    saved.checkpointer.snapshot(RunState(steps=5))
+    expected = saved.values()
+    saved.learn()
+    saved.checkpointer.save()
+    other.checkpointer.restore()
+    for name, value in other.values().items():
+        np.testing.assert_array_equal(value, expected[name], name)
+
+
+def test_the_newest_is_restored_and_old_ones_are_pruned(tmp_path: Path) -> None:
+    opened = Opened(tmp_path, 1)
     for step in (10, 20, 30, 40, 50):
         opened.learn()
-        opened.checkpointer.save(opened.session, step)
+        opened.save(steps=step)
     expected = opened.values()
     opened.learn()
-    opened.restore(run)
+    assert opened.checkpointer.restore().steps == 50
     np.testing.assert_array_equal(opened.values()["Global_Net/critic/v/bias"], expected["Global_Net/critic/v/bias"])
-    assert len(list(run.checkpoints.glob("*.index"))) == 3
+    assert len(list(tmp_path.glob("*.index"))) == 3
 
 
-def test_without_a_checkpoint_restoring_is_refused(run: RunFolder) -> None:
-    opened = Opened(run, seed=1)
-    with pytest.raises(UsageError, match="no checkpoint"):
-        opened.restore(run)
+def test_old_ones_are_pruned_after_a_restore_too(tmp_path: Path) -> None:
+    first, second = Opened(tmp_path, 1), Opened(tmp_path, 1)
+    for step in (10, 20, 30):
+        first.save(steps=step)
+    second.checkpointer.restore()
+    second.save(steps=40)
+    assert sorted(path.name for path in tmp_path.glob("*.index")) == [f"model.ckpt-{n}.index" for n in (20, 30, 40)]
+
+
+def test_without_a_checkpoint_restoring_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no readable checkpoint"):
+        Opened(tmp_path, 1).checkpointer.restore()
 
 
 def test_a_run_leaves_the_global_network_and_no_local_one(toy_run: Result) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from a3c_tf.config import UsageError
-from a3c_tf.plotting import learning_curve, read_metrics
+from a3c_tf.plotting import learning_curve
+from a3c_tf.tables import read_columns
 from tests.conftest import run_python, run_together
 
 HEADER = "wall_time,global_step,episode,worker,episode_return,running_return,episode_length\n"
@@ -23,7 +24,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_columns_by_name(path: Path) -> None:
-    metrics = read_metrics(path)
+    metrics = read_columns(path, "running_return")
     assert list(metrics) == HEADER.strip().split(",")
     np.testing.assert_array_equal(metrics["episode_return"], [-1000.0, -500.5])
     np.testing.assert_array_equal(metrics["global_step"], [200, 400])
@@ -33,7 +34,7 @@ def test_columns_by_name(path: Path) -> None:
 
 def test_a_run_without_a_finished_episode(path: Path) -> None:
     path.write_text(HEADER, encoding="utf-8")
-    metrics = read_metrics(path)
+    metrics = read_columns(path, "running_return")
     assert {len(column) for column in metrics.values()} == {0}
     learning_curve(metrics, "empty").savefig(path.with_suffix(".png"))
 
@@ -41,12 +42,12 @@ def test_a_run_without_a_finished_episode(path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "hello\n"])
 def test_another_file_is_refused_with_what_is_expected(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(UsageError, match=r"expected the metrics\.csv of a run, with a column running_return"):
-        read_metrics(path)
+    with pytest.raises(UsageError, match=r"expected a run's table with a column running_return"):
+        read_columns(path, "running_return")
 
 
 def test_the_curve_shows_both_returns_over_the_steps(path: Path) -> None:
-    (axes,) = learning_curve(read_metrics(path), "a title").axes
+    (axes,) = learning_curve(read_columns(path, "running_return"), "a title").axes
     lines = {line.get_label(): line for line in axes.lines}
     assert set(lines) == {"episode return", "running return"}
     np.testing.assert_array_equal(lines["running return"].get_xdata(), [200, 400])
@@ -57,7 +58,7 @@ def test_the_curve_shows_both_returns_over_the_steps(path: Path) -> None:
 
 
 def test_curves_are_drawn_from_any_thread(path: Path, tmp_path: Path) -> None:
-    metrics = read_metrics(path)
+    metrics = read_columns(path, "running_return")
     run_together(3, lambda i: learning_curve(metrics, "").savefig(tmp_path / f"{i}.png"))
     assert all((tmp_path / f"{i}.png").read_bytes().startswith(b"\x89PNG") for i in range(3))
 
@@ -65,9 +66,10 @@ def test_curves_are_drawn_from_any_thread(path: Path, tmp_path: Path) -> None:
 def test_no_screen_no_window_and_no_tensorflow_is_needed(path: Path, tmp_path: Path) -> None:
     program = f"""
 import sys
-from a3c_tf.plotting import learning_curve, read_metrics
+from a3c_tf.plotting import learning_curve
+from a3c_tf.tables import read_columns
 loaded = 'matplotlib' in sys.modules
-learning_curve(read_metrics({str(path)!r}), '').savefig({str(tmp_path / "curve.png")!r})
+learning_curve(read_columns({str(path)!r}, 'running_return'), '').savefig({str(tmp_path / "curve.png")!r})
 print(loaded, 'matplotlib.pyplot' in sys.modules, 'tensorflow' in sys.modules)
 """
     done = run_python("-c", program, DISPLAY=None, WAYLAND_DISPLAY=None, MPLBACKEND=None)

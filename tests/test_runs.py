@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from a3c_tf.config import Config, UsageError
-from a3c_tf.runs import RunFolder
+from a3c_tf.runs import RunFolder, new_run
 from tests.conftest import ToyEnv, everything_in, small_config
 
 
-def create(path: Path) -> RunFolder:
-    return RunFolder.create(small_config(log_dir=str(path)))
+def create(path: Path | None = None, **settings: object) -> RunFolder:
+    """A new run's folder, left again at once."""
+    with new_run(small_config(log_dir=path and str(path), **settings)) as run:
+        return run
 
 
 @pytest.mark.parametrize("where", ["new", "missing/parents/too", "a name with spaces"])
@@ -88,7 +90,7 @@ def test_without_a_folder_given_it_is_named_after_environment_and_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    paths = [RunFolder.create(small_config()).path for _ in range(3)]
+    paths = [create().path for _ in range(3)]
     assert len(set(paths)) == 3, "runs of one second have folders of their own"
     assert all(re.fullmatch(r"Pendulum-v1-\d{8}-\d{6}(-\d)?", path.name) for path in paths)
     assert {path.parent for path in paths} == {Path("runs")}
@@ -99,6 +101,6 @@ def test_a_name_made_of_an_environment_stays_below_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, env: object
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    path = RunFolder.create(small_config(env=env)).path
+    path = create(env=env).path
     assert path.resolve().parent == tmp_path.resolve() / "runs"
     assert re.fullmatch(r"[A-Za-z0-9._-]+", path.name)
