@@ -24,11 +24,11 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_run_without_a_finished_episode(path: Path) -> None:
     path.write_text(HEADER, encoding="utf-8")
-    learning_curve(read_columns(path), "empty").savefig(path.with_suffix(".png"))
+    learning_curve(read_columns(path, "running_return"), "empty").savefig(path.with_suffix(".png"))
 
 
 def test_the_curve_shows_both_returns_over_the_steps(path: Path) -> None:
-    (axes,) = learning_curve(read_columns(path), "a title").axes
+    (axes,) = learning_curve(read_columns(path, "running_return"), "a title").axes
     lines = {line.get_label(): line for line in axes.lines}
     assert set(lines) == {"episode return", "running return"}
     np.testing.assert_array_equal(lines["running return"].get_xdata(), [200, 400])
@@ -39,7 +39,7 @@ def test_the_curve_shows_both_returns_over_the_steps(path: Path) -> None:
 
 
 def test_curves_are_drawn_from_any_thread(path: Path, tmp_path: Path) -> None:
-    metrics = read_columns(path)
+    metrics = read_columns(path, "running_return")
     run_together(3, lambda i: learning_curve(metrics, "").savefig(tmp_path / f"{i}.png"))
     assert all((tmp_path / f"{i}.png").read_bytes().startswith(b"\x89PNG") for i in range(3))
 
@@ -50,7 +50,7 @@ import sys
 from a3c_tf.plotting import learning_curve
 from a3c_tf.tables import read_columns
 loaded = 'matplotlib' in sys.modules
-learning_curve(read_columns({str(path)!r}), '').savefig({str(tmp_path / "curve.png")!r})
+learning_curve(read_columns({str(path)!r}, 'running_return'), '').savefig({str(tmp_path / "curve.png")!r})
 print(loaded, 'matplotlib.pyplot' in sys.modules, 'tensorflow' in sys.modules)
 """
     done = run_python("-c", program, DISPLAY=None, WAYLAND_DISPLAY=None, MPLBACKEND=None)

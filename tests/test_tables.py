@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_columns_by_name(path: Path) -> None:
-    columns = read_columns(path)
+    columns = read_columns(path, "running_return")
     assert list(columns) == HEADER.strip().split(",")
     np.testing.assert_array_equal(columns["episode_return"], [-1000.0, -500.5])
     np.testing.assert_array_equal(columns["global_step"], [200, 400])
@@ -32,23 +32,23 @@ def test_columns_by_name(path: Path) -> None:
 
 def test_a_table_without_rows(path: Path) -> None:
     path.write_text(HEADER, encoding="utf-8")
-    columns = read_columns(path)
+    columns = read_columns(path, "running_return")
     assert list(columns) == HEADER.strip().split(",")
     assert {len(column) for column in columns.values()} == {0}
 
 
 def test_a_last_row_that_was_cut_short_is_left_out(path: Path) -> None:
     path.write_text(HEADER + ROWS + "0.9,600,2,W_", encoding="utf-8")
-    assert len(read_columns(path)["episode"]) == 2
+    assert len(read_columns(path, "running_return")["episode"]) == 2
 
 
-@pytest.mark.parametrize("text", ["a,b\nx,y\n", b"\xff\xfe\x00", None])
+@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "running_return\nx\n", b"\xff\xfe\x00", None])
 def test_what_is_no_table_is_refused_with_its_name(path: Path, text: str | bytes | None) -> None:
     path.unlink()
     if text is not None:
         path.write_bytes(text.encode() if isinstance(text, str) else text)
-    with pytest.raises(UsageError, match=r"metrics\.csv: expected a table that a run wrote"):
-        read_columns(path)
+    with pytest.raises(UsageError, match=r"metrics\.csv: expected a run's table with a column running_return"):
+        read_columns(path, "running_return")
 
 
 @pytest.mark.parametrize(("below", "kept"), [(0, 0), (1, 1), (2, 2), (9, 2)])
