@@ -148,7 +148,8 @@ def make_env(env: str | Callable[[], Any]) -> Environment:
 def _from_library(library: str, env_id: str) -> Environment:
     if library not in ("gym", "gymnasium"):
         raise UsageError(
-            f"environment '{library}:{env_id}': expected an id, 'gym:ID' or 'gymnasium:ID'; a callable is given as itself"
+            f"environment '{library}:{env_id}': expected an id, 'gym:ID' or 'gymnasium:ID'; "
+            "one made by a callable needs that callable again: env=..."
         )
     module = _import_library(library)
     try:
