@@ -243,7 +243,7 @@ def _read(prefix: Path) -> dict[str, Any] | None:
     try:
         reader = tf.train.load_checkpoint(str(prefix))
         return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
-    except (tf.errors.OpError, RuntimeError, ValueError) as error:
+    except (tf.errors.OpError, LookupError, RuntimeError, ValueError) as error:  # truncated: IndexError
         _log.warning("%s is damaged and passed over: %s", prefix, str(error).splitlines()[0])
         return None
 

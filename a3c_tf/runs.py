@@ -127,6 +127,9 @@ def _plain_errors(run: RunFolder) -> Iterator[None]:
 
 def _check_unused(run: RunFolder) -> None:
     if run.config.exists():
+        if (run.path / _HOLDER).exists():
+            with _held(run):  # says who, unless that one was killed
+                pass
         raise UsageError(f"run folder {run.path}: holds a run already; resume it with --resume, or name another folder")
     if not all(_left_by_a_start(entry) for entry in run.path.iterdir()):
         raise UsageError(f"run folder {run.path}: holds files that are not a run's; name a new or an empty folder")

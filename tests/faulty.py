@@ -1,12 +1,12 @@
 """Environments that fail in every way, and a program to run them in that can be stopped, killed and timed.
 
 ``python -m tests.faulty JSON`` trains as a program of this package does. In the JSON: ``run`` (the run
-folder), ``env`` (a class below), ``resume``, ``file_size`` (the largest file it may write, from episode 2
-on), and settings of ``Config``.
+folder), ``env`` (a class below), ``resume``, ``fill`` (what ``filling`` takes), and settings of ``Config``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import faulthandler
 import json
@@ -202,25 +202,28 @@ def start() -> Iterator[Callable[..., Program]]:
             program.kill()
 
 
-def limit_file_size(size: int) -> None:
-    """From now on the disk is full for any file of ``size`` bytes."""
-    import resource
+def filling(env: type[Env], file_size: int | None = None, path: str | None = None) -> type[Env]:
+    """``env``, which fills the disk in its third episode: no file may pass ``file_size``, or ``path`` takes all."""
 
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+    def fault(self: Env, *answer: Any) -> tuple[Any, ...]:
+        if file_size is not None:
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, resource.RLIM_INFINITY))
+        if path is not None:
+            with contextlib.suppress(OSError), Path(path).open("wb", buffering=0) as file:
+                while True:
+                    file.write(bytes(4096))
+        return answer
+
+    return type(env.__name__, (env,), {"fault": fault, "__module__": env.__module__})
 
 
 def main() -> int:
     told = json.loads(sys.argv[1])
-    run, resumed, file_size = told.pop("run"), told.pop("resume", False), told.pop("file_size", None)
-    env = globals()[told.pop("env", "Env")]
-    if file_size:
-
-        class Filling(env):
-            def fault(self, *answer: Any) -> tuple[Any, ...]:
-                limit_file_size(file_size)
-                return answer
-
-        env, Filling.__qualname__ = Filling, env.__qualname__
+    run, resumed, fill = told.pop("run"), told.pop("resume", False), told.pop("fill", None)
+    env = getattr(sys.modules["tests.faulty"], told.pop("env", "Env"))
+    env = filling(env, **fill) if fill else env
     from a3c_tf.trainer import resume, train
 
     if resumed:
@@ -231,5 +234,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    import tests.faulty  # an environment's name holds its module's, which must be the same in a test
+
+    assert tests.faulty
     faulthandler.dump_traceback_later(200, exit=True)
     sys.exit(exit_code(main))

@@ -138,7 +138,7 @@ def test_removed_checkpoints_are_refused(run: Path, also: list[str]) -> None:
 def test_another_network_is_refused_with_both_shapes(run: Path) -> None:
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps({**config, "actor_hidden": 9}))
-    with pytest.raises(UsageError, match=r"of another network: Global_Net/actor/.* \[8\] there and .* \[9\] here"):
+    with pytest.raises(UsageError, match=r"another network or .*: Global_Net/actor/.* \[8\] there and .* \[9\] here"):
         resume(run, "none", env=Env)
     with pytest.raises(UsageError, match=r"of another network: .*\(3, 8\) there and \(3, 9\) here"):
         load_policy(run)

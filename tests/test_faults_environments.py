@@ -219,6 +219,7 @@ def test_a_hanging_worker_is_named_with_its_place(tmp_path: Path, monkeypatch: p
             if self is made[0]:
                 hung.set()
                 go_on.wait(100)
+                return answer
             hung.wait(100)
             raise ZeroDivisionError("in the physics")
 
