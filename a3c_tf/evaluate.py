@@ -11,16 +11,19 @@ import numpy as np
 
 from a3c_tf import checkpoint
 from a3c_tf.acnet import GLOBAL_NET_SCOPE, A3CGraph, ACNet
+from a3c_tf.checkpoint import RunState
 from a3c_tf.config import Config, UsageError
 from a3c_tf.envs import Environment, make_env
+from a3c_tf.files import writing
 from a3c_tf.runs import RunFolder
 from a3c_tf.session import Session
 from a3c_tf.spaces import ActionSpec, ObservationSpec, read_specs
-from a3c_tf.tables import read_columns
+from a3c_tf.tables import begin, cut_back, read_columns
 from a3c_tf.tf1 import quiet_deprecations, tf
 
 Act = Callable[[np.ndarray], np.ndarray]
 """observations [K, N_S] float32 → actions [K, N_A] within the bounds"""
+_SCORE = "mean_return"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +84,7 @@ def load_policy(run: str | Path, which: str | None = None) -> Policy:
         raise UsageError(f"{run}: expected the folder of a run, with config.json and spaces.json")
     if which not in (None, "best", "last"):
         raise UsageError(f"which = {which!r}: expected 'best', 'last' or None")
-    best = folder.best.is_dir() if which is None else which == "best"
+    best = bool(checkpoint.find_checkpoints(folder.best)) if which is None else which == "best"
     return Policy(Config.read(folder.config), *read_specs(folder.spaces), folder.best if best else folder.checkpoints)
 
 
@@ -113,14 +116,23 @@ def evaluate(
     return Evaluation(np.array(returns), steps)
 
 
-def play(act: Act, envs: list[Environment], seeds: Sequence[int], config: Config) -> Evaluation:
-    """One episode for each seed, side by side, so that one call chooses the actions of all."""
+def play(
+    act: Act,
+    envs: list[Environment],
+    seeds: Sequence[int],
+    config: Config,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Evaluation:
+    """One episode for each seed, side by side, so that one call chooses the actions of all.
+
+    What is played when ``should_stop`` says so is of no use: the episodes are cut.
+    """
     returns = np.zeros(len(seeds))
     observations = np.stack([env.reset(seed).ravel() for env, seed in zip(envs, seeds, strict=False)])
     observations = observations.astype(np.float32)
     time_limit = config.max_episode_steps or envs[0].time_limit
     playing, length, steps = list(range(len(seeds))), 0, 0
-    while playing:
+    while playing and not should_stop():
         actions = act(observations[playing])
         length, steps = length + 1, steps + len(playing)
         still = []
@@ -146,33 +158,42 @@ class BestKeeper:
         with built.graph.as_default(), built.graph.device("/cpu:0"), quiet_deprecations():
             net = ACNet("Evaluation", envs[0].observation_spec, envs[0].action_spec, config, built.global_net)
             names = [v.op.name for v in built.global_net.a_params + built.global_net.c_params]
-            self._saver = checkpoint.WeightSaver(run.best, names, net.a_params + net.c_params)
+            # its score is saved with a policy, so that neither is ever without the other
+            score = tf.get_variable(_SCORE, [], tf.float64, trainable=False, use_resource=True)
+            self._score = tf.placeholder(tf.float64, [])
+            self._set_score = score.assign(self._score, read_value=False)
+            self._saver = checkpoint.WeightSaver(run.best, [*names, _SCORE], [*net.a_params, *net.c_params, score])
         self._net = net
         sequence = np.random.SeedSequence([config.seed or 0, 2**31])  # no worker has this number
         self._seeds = [int(seed >> 1) for seed in sequence.generate_state(len(envs))]
-        self._best = -np.inf
-        if run.evaluations.exists():  # all that were ever made: none that is kept may be overwritten by a worse
-            self._best = max(read_columns(run.evaluations, "mean_return")["mean_return"], default=-np.inf)
-        else:
-            run.evaluations.write_text("global_step,mean_return,deviation,evaluation_steps\n", encoding="utf-8")
 
-    def bind(self, session: Session) -> None:
-        """Work on ``session`` from now on."""
+    def bind(self, session: Session, state: RunState) -> None:
+        """Work on ``session`` from now on, and go on from ``state``: evaluations after it will be told again."""
         self._session = session
         self._pull = session.call([], [], [*self._net.pull_a_params_op, *self._net.pull_c_params_op])
         self._mode = session.call([self._net.policy.mode], [self._net.s])
+        begin(self._run.evaluations, ("global_step", "mean_return", "deviation", "evaluation_steps"))
+        cut_back(self._run.evaluations, "evaluation_steps", state.evaluation_steps)
+        self.evaluated_at = max(read_columns(self._run.evaluations, "mean_return")["global_step"], default=-1)
+        kept = checkpoint.read_newest(self._run.best)
+        self._best = -np.inf if kept is None else float(kept[_SCORE])
 
-    def evaluate(self, global_step: int, steps_before: int) -> int:
+    def evaluate(self, global_step: int, steps_before: int, should_stop: Callable[[], bool]) -> int | None:
         """Measure the policy as it is now, and save it if it is the best so far.
 
-        ``steps_before`` are the environment steps of all evaluations before; returns them with this one's.
+        ``steps_before`` are the environment steps of all evaluations before; returns them with this one's,
+        or None if it had to stop.
         """
         self._pull()
-        played = play(lambda s: self._mode(s)[0], self._envs, self._seeds, self._config)
+        played = play(lambda s: self._mode(s)[0], self._envs, self._seeds, self._config, should_stop)
+        if should_stop():
+            return None
         steps = steps_before + played.steps
         if played.mean > self._best:
+            self._session.run(self._set_score, {self._score: played.mean})
             self._saver.save(self._session, global_step)
             self._best = played.mean
-        with self._run.evaluations.open("a", encoding="utf-8") as file:
+        with writing(self._run.evaluations), self._run.evaluations.open("a", encoding="utf-8") as file:
             file.write(f"{global_step},{played.mean!r},{played.deviation!r},{steps}\n")
+        self.evaluated_at = global_step
         return steps
