@@ -8,9 +8,9 @@ from typing import Any
 from a3c_tf import networks
 from a3c_tf.config import Config
 from a3c_tf.optimizers import Optimizers
-from a3c_tf.policies import NormalPolicy
+from a3c_tf.policies import policy_for
 from a3c_tf.session import Call, Session
-from a3c_tf.spaces import ActionSpec, ObservationSpec, action_spec, observation_spec
+from a3c_tf.spaces import AnyActionSpec, ObservationSpec, action_spec, observation_spec
 from a3c_tf.tf1 import quiet_deprecations, tf
 
 Tensor = Any
@@ -28,7 +28,7 @@ class ACNet:
     =============  ==========  ==================================================================
     attribute      shape       meaning
     =============  ==========  ==================================================================
-    s              [B, N_S]    observations (placeholder ``S``)
+    s              [B, N_S]    observations (placeholder ``S``, unless a tensor is given)
     v              [B, 1]      state values
     noise          [B, N_A]    standard normal numbers that the samples are made from
     sample         [B, N_A]    sampled actions
@@ -41,7 +41,7 @@ class ACNet:
 
     ``a_params``/``c_params`` and ``a_grads``/``c_grads`` are the actor's and the critic's variables and
     local gradients; ``update_a_op``/``update_c_op`` push the gradients to the global network and
-    ``pull_a_params_op``/``pull_c_params_op`` copy its variables here. All are float32.
+    ``pull_a_params_op``/``pull_c_params_op`` copy its variables here. All are float32, but discrete actions int32.
 
     Source: Mnih et al. 2016, algorithm S3, section 4 (losses) and section 9 (continuous actions).
     """
@@ -50,20 +50,21 @@ class ACNet:
         self,
         scope: str,
         observations: ObservationSpec,
-        actions: ActionSpec,
+        actions: AnyActionSpec,
         config: Config,
         global_ac: ACNet | None = None,
         optimizers: Optimizers | None = None,
         acts: bool = False,
+        s: Tensor | None = None,
     ) -> None:
         self.scope = scope
         with tf.variable_scope(scope, use_resource=True):
-            self.s = tf.placeholder(tf.float32, [None, observations.size], "S")
+            self.s = tf.placeholder(tf.float32, [None, observations.size], "S") if s is None else s
             self._build_networks(actions, config)
             if acts or global_ac:
                 self._build_acting(config)
             if optimizers:
-                self.a_his = tf.placeholder(tf.float32, [None, actions.size], "A")
+                self.a_his = tf.placeholder(actions.dtype, [None, actions.size], "A")
                 self.v_target = tf.placeholder(tf.float32, [None, 1], "Vtarget")
                 self._build_losses(config)
                 self._build_gradients(config)
@@ -73,13 +74,18 @@ class ACNet:
                 if optimizers:
                     self._build_push(global_ac, optimizers)
 
-    def _build_networks(self, actions: ActionSpec, config: Config) -> None:
+    def _build_networks(self, actions: AnyActionSpec, config: Config) -> None:
         with tf.variable_scope("actor"):
-            self.policy = NormalPolicy(networks.actor_hidden(self.s, config.actor_hidden), actions)
+            self.policy = policy_for(networks.actor_hidden(self.s, config.actor_hidden), actions)
         with tf.variable_scope("critic"):
             self.v = networks.critic(self.s, config.critic_hidden)
         self.a_params = tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES, f"{self.scope}/actor/")
         self.c_params = tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES, f"{self.scope}/critic/")
+
+    @property
+    def params(self) -> list[Any]:
+        """All variables of the scope: what makes the policy and its value."""
+        return self.a_params + self.c_params
 
     def _build_acting(self, config: Config) -> None:
         self.policy.wrap(config.sigma_floor)
@@ -189,6 +195,6 @@ def build_graph(config: Config, observation_space: Any, action_space: Any) -> A3
         worker_nets = [
             ACNet(f"W_{i}", observations, actions, config, global_net, optimizers) for i in range(config.workers)
         ]
-        local = {variable.ref() for net in worker_nets for variable in net.a_params + net.c_params}
+        local = {variable.ref() for net in worker_nets for variable in net.params}
         shared = [variable for variable in tf.global_variables() if variable.ref() not in local]
     return A3CGraph(graph, global_net, worker_nets, shared)

@@ -240,6 +240,24 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "running_return_decay": 0.99,
         }
     },
+    "tuned": {
+        "CartPole-v1": {
+            "max_episodes": None,
+            "max_steps": 250_000,
+            "max_episode_steps": None,
+            "rollout_steps": 20,
+            "gamma": 0.99,
+            "gae_lambda": 0.95,
+            "bootstrap_at_time_limit": True,
+            "reward_shift": 0.0,
+            "reward_scale": 20.0,
+            "actor_learning_rate": 1e-3,
+            "critic_learning_rate": 1e-3,
+            "learning_rate_decay": "linear",
+            "rmsprop_decay": 0.99,
+            "evaluation_interval": 10_000,
+        }
+    },
 }
 # For any other environment: no reward shift, the environment's own time limit, and the bootstrap
 # that belongs to a time limit.
@@ -261,9 +279,10 @@ def env_key(env: str | Callable[[], Any]) -> str:
 
 
 def name_of(factory: Callable[[], Any]) -> str:
-    """``module:qualified name`` of an environment factory."""
-    kind = factory if hasattr(factory, "__qualname__") else type(factory)
-    return f"{kind.__module__}:{kind.__qualname__}"
+    """``module:qualified name`` of an environment factory; of an object that has none, its class's in brackets."""
+    if hasattr(factory, "__qualname__"):
+        return f"{factory.__module__}:{factory.__qualname__}"
+    return f"{type(factory).__module__}:<{type(factory).__qualname__}>"
 
 
 def _preset_settings(name: str, env: str | Callable[[], Any]) -> dict[str, Any]:

@@ -24,6 +24,14 @@ class RunFolder:
 
     path: Path
 
+    @classmethod
+    def of(cls, path: str | Path) -> RunFolder:
+        """The folder of a run that is there. Raises ``UsageError`` if it is none."""
+        run = cls(Path(path))
+        if not run.config.is_file():
+            raise UsageError(f"run folder {path}: expected the folder of a run, with a config.json; there is none")
+        return run
+
     @property
     def config(self) -> Path:
         return self.path / "config.json"
@@ -74,9 +82,7 @@ def new_run(config: Config) -> Iterator[RunFolder]:
 @contextlib.contextmanager
 def existing_run(path: str | Path) -> Iterator[RunFolder]:
     """Hold the folder of a run that is to go on. Raises ``UsageError`` if it is none, or held by another."""
-    run = RunFolder(Path(path))
-    if not run.config.is_file():
-        raise UsageError(f"run folder {path}: expected a run to resume, with a config.json; there is none")
+    run = RunFolder.of(path)
     with _held(run):
         yield run
 

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from a3c_tf import plotting
 from a3c_tf.acnet import build_graph
 from a3c_tf.checkpoint import Checkpointer, RunState
 from a3c_tf.config import Config
 from a3c_tf.envs import Environment, make_env
-from a3c_tf.evaluate import BestKeeper
+from a3c_tf.evaluation import BestKeeper
 from a3c_tf.ledger import Ledger
 from a3c_tf.metrics import Metrics, check_show, display
-from a3c_tf.plotting import learning_curve
 from a3c_tf.runs import RunFolder, existing_run, new_run, write_config
 from a3c_tf.session import Session
 from a3c_tf.spaces import write_specs
@@ -127,7 +127,7 @@ def _run(
         for i, (env, net) in enumerate(zip(envs, built.worker_nets, strict=False))
     ]  # fmt: skip
     try:
-        with _saved_at_the_end(run, config, metrics, checkpointer):
+        with _saved_at_the_end(run, metrics, checkpointer):
             _run_threads(workers, coordinator, checkpointer.save_if_due)
             ledger.finish()
     except HangingWorkerError:
@@ -195,13 +195,13 @@ def _join(threads: list[threading.Thread]) -> None:
 
 
 @contextlib.contextmanager
-def _saved_at_the_end(run: RunFolder, config: Config, metrics: Metrics, checkpointer: Checkpointer) -> Iterator[None]:
+def _saved_at_the_end(run: RunFolder, metrics: Metrics, checkpointer: Checkpointer) -> Iterator[None]:
     """Save, close and draw however the run ends; a failure to do so never hides the run's own."""
 
     def leave() -> None:
         checkpointer.save()
         metrics.close()
-        _draw(run, config)
+        plotting.write(plotting.learning_curves([run.path]), run.learning_curve)
 
     try:
         yield
@@ -213,11 +213,3 @@ def _saved_at_the_end(run: RunFolder, config: Config, metrics: Metrics, checkpoi
             _log.error("the run could not be saved at its end: %s", error)
         raise
     leave()
-
-
-def _draw(run: RunFolder, config: Config) -> None:
-    columns = read_columns(run.metrics)
-    steps = int(columns["global_step"][-1]) if columns["global_step"].size else 0
-    workers = "1 worker" if config.workers == 1 else f"{config.workers} workers"
-    title = f"{config.env_name}, preset {config.preset_name}, seed {config.seed}, {workers}, {steps:,} steps"
-    learning_curve(columns, title).savefig(run.learning_curve, dpi=130)

@@ -79,7 +79,7 @@ class Worker:
         self._time_limit = config.max_episode_steps or env.time_limit
         steps, n_s, n_a = config.rollout_steps, env.observation_spec.size, env.action_spec.size
         self.buffer_s = np.zeros((steps + 1, n_s), np.float32)
-        self.buffer_a = np.zeros((steps, n_a), np.float32)
+        self.buffer_a: np.ndarray = np.zeros((steps, n_a), env.action_spec.dtype)
         self.buffer_r: list[float] = []
         self._noise = np.zeros((steps, n_a), np.float32)
         # rows [1, n] of the buffers, sliced once: they are fed and filled at each step
