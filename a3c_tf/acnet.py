@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from a3c_tf import networks
 from a3c_tf.config import Config
 from a3c_tf.optimizers import Optimizers
 from a3c_tf.policies import policy_for
-from a3c_tf.session import Call, Session
 from a3c_tf.spaces import AnyActionSpec, ObservationSpec, action_spec, observation_spec
 from a3c_tf.tf1 import quiet_deprecations, tf
 
 Tensor = Any
 Operation = Any
+Call = Callable[..., list[Any]]
 
 GLOBAL_NET_SCOPE = "Global_Net"
 
@@ -133,7 +134,7 @@ class ACNet:
                 *_assign_all(self.a_params, global_ac.a_params), *_assign_all(self.c_params, global_ac.c_params)
             )
 
-    def calls(self, session: Session, config: Config) -> NetCalls:
+    def calls(self, session: Door, config: Config) -> NetCalls:
         """A local network's callables on a session of its graph."""
         rollout = [self.s, self.a_his, self.v_target]
         if self.learning_rate_scale is not None:
@@ -146,6 +147,13 @@ class ACNet:
             update_global_and_report=session.call([self.a_loss, self.c_loss], rollout, [self.push_then_pull_op]),
             pull_global=session.call([], [], [*self.pull_a_params_op, *self.pull_c_params_op]),
         )
+
+
+class Door(Protocol):
+    """What a network needs of a session, whatever runs behind it."""
+
+    def call(self, fetches: Sequence[Any], feeds: Sequence[Any] = (), targets: Sequence[Any] = ()) -> Call:
+        """A callable from an array for each of ``feeds`` to an array for each of ``fetches``."""
 
 
 @dataclasses.dataclass(frozen=True)

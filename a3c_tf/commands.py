@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import tyro
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, Suppress
 
-from a3c_tf import programs
+from a3c_tf import programs, training
 from a3c_tf.config import PRESETS, Config, UsageError, env_key
 from a3c_tf.runs import RunFolder
 
@@ -208,7 +208,7 @@ def _train(summary: str, arguments: Sequence[str]) -> int:
     given = train.settings.given(defaults)
     if not train.resume:
         given["env"] = env
-    return programs.train(given, train.preset, train.resume, train.verbose, train.show)
+    return training.train(given, train.preset, train.resume, train.verbose, train.show)
 
 
 def _parse(kind: Callable[..., Any], name: str, summary: str, arguments: Sequence[str], *default: Any) -> Any:

@@ -189,7 +189,7 @@ class BestKeeper:
         self._seeds = [int(seed >> 1) for seed in sequence.generate_state(len(envs))]
         self._best = -np.inf
         if run.evaluations.exists():  # all that were ever made: none that is kept may be overwritten by a worse
-            self._best = max(read_columns(run.evaluations)["mean_return"], default=-np.inf)
+            self._best = max(read_columns(run.evaluations, "mean_return")["mean_return"], default=-np.inf)
         else:
             run.evaluations.write_text("global_step,mean_return,deviation,evaluation_steps\n", encoding="utf-8")
 

@@ -31,17 +31,26 @@ def learning_curves(folders: Sequence[str | Path]) -> Any:
     that differ only in their seed: the mean of their running returns ± the standard deviation.
     Raises ``UsageError`` for a folder that is no run.
     """
-    figure, axes = _figure((8, 4.5))
-    if len(folders) == 1:
-        _draw_run(axes, RunFolder.of(folders[0]))
-    else:
-        _draw_groups(axes, _by_settings([RunFolder.of(folder) for folder in folders]))
-    axes.set_xlabel("environment steps, all workers")
-    axes.set_ylabel("return (sum of an episode's rewards)")
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.margins(x=0.01)
+    runs = [RunFolder.of(folder) for folder in folders]
+    if len(runs) == 1:
+        return _curve_of(runs[0])
+    figure, axes = _curve_axes()
+    _draw_groups(axes, _by_settings(runs))
+    axes.set_title("running return", fontsize=11)
+    axes.legend(frameon=False, loc="best")
+    return figure
+
+
+def learning_curve(metrics: dict[str, np.ndarray], title: str, evaluations: dict[str, np.ndarray] | None = None) -> Any:
+    """A figure of the columns of a run's ``metrics.csv`` and, if it has one, its ``evaluations.csv``."""
+    figure, axes = _curve_axes()
+    steps = metrics["global_step"]
+    axes.plot(steps, metrics["episode_return"], ".", ms=2.5, color="#4878a8", alpha=0.3, label="episode return")
+    axes.plot(steps, metrics["running_return"], color=_COLORS[0], lw=1.8, label="running return")
+    if evaluations:
+        label = "evaluation without exploration"
+        axes.plot(evaluations["global_step"], evaluations["mean_return"], "k.-", lw=0.6, ms=5, label=label)
+    axes.set_title(title, fontsize=11)
     axes.legend(frameon=False, loc="best")
     return figure
 
@@ -91,32 +100,37 @@ def show(path: str | Path) -> None:
     plt.show()
 
 
-def _figure(size: tuple[float, float], columns: int = 1) -> Any:
+def _figure(size: tuple[float, float], columns: int = 1) -> tuple[Any, Any]:
     from matplotlib.figure import Figure  # without pyplot: no window, no global state, any thread
 
     figure = Figure(figsize=size, layout="constrained")
     return figure, figure.subplots(1, columns)
 
 
-def _draw_run(axes: Any, run: RunFolder) -> None:
-    config, metrics = Config.read(run.config), read_columns(run.metrics)
-    steps = metrics["global_step"]
-    axes.plot(steps, metrics["episode_return"], ".", ms=2.5, color="#4878a8", alpha=0.3, label="episode")
-    axes.plot(steps, metrics["running_return"], color=_COLORS[0], lw=1.8, label="running return")
-    if run.evaluations.is_file():
-        evaluations = read_columns(run.evaluations)
-        label = f"evaluation: {config.evaluation_episodes} episodes without exploration"
-        axes.plot(evaluations["global_step"], evaluations["mean_return"], "k.-", lw=0.6, ms=5, label=label)
-    last = int(steps[-1]) if steps.size else 0
+def _curve_axes() -> tuple[Any, Any]:
+    figure, axes = _figure((8, 4.5))
+    axes.set_xlabel("environment steps, all workers")
+    axes.set_ylabel("return (sum of an episode's rewards)")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.margins(x=0.01)
+    return figure, axes
+
+
+def _curve_of(run: RunFolder) -> Any:
+    config, metrics = Config.read(run.config), read_columns(run.metrics, "running_return")
+    steps = int(metrics["global_step"][-1]) if metrics["global_step"].size else 0
     workers = "1 worker" if config.workers == 1 else f"{config.workers} workers"
-    title = f"{config.env_name}, preset {config.preset_name}, seed {config.seed}, {workers}, {last:,} steps"
-    axes.set_title(title, fontsize=11)
+    title = f"{config.env_name}, preset {config.preset_name}, seed {config.seed}, {workers}, {steps:,} steps"
+    evaluations = read_columns(run.evaluations, "mean_return") if run.evaluations.is_file() else None
+    return learning_curve(metrics, title, evaluations)
 
 
 def _draw_groups(axes: Any, groups: dict[Config, list[RunFolder]]) -> None:
     names = _telling_names(list(groups))
     for i, (config, runs) in enumerate(groups.items()):
-        curves = [read_columns(run.metrics) for run in runs]
+        curves = [read_columns(run.metrics, "running_return") for run in runs]
         if any(curve["global_step"].size == 0 for curve in curves):
             raise UsageError(f"{names[config]}: expected runs with episodes; one has finished none yet")
         steps = np.linspace(
@@ -127,7 +141,6 @@ def _draw_groups(axes: Any, groups: dict[Config, list[RunFolder]]) -> None:
         spread = f", mean of {len(runs)} runs ± deviation" if len(runs) > 1 else ""
         axes.plot(steps, mean, color=color, lw=1.8, label=names[config] + spread)
         axes.fill_between(steps, mean - deviation, mean + deviation, color=color, alpha=0.2, lw=0)
-    axes.set_title("running return", fontsize=11)
 
 
 def _by_settings(runs: list[RunFolder]) -> dict[Config, list[RunFolder]]:

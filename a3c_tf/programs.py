@@ -8,9 +8,9 @@ import signal
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from a3c_tf.config import Config, UsageError
+from a3c_tf.config import UsageError
 
 DONE, FAILED, REFUSED, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
@@ -39,38 +39,6 @@ def exit_code(main: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
-
-
-def train(given: dict[str, Any], preset: str | None, resume: str | None, verbose: bool, show: bool) -> int:
-    """Train with the settings ``given``, or go on with the run ``resume``, and say where things are.
-
-    ``verbose`` prints a line an episode; ``show`` opens a window with the curve at the end.
-    """
-    display = "lines" if verbose else "auto"
-    if resume:
-        if preset:
-            given = {**given, "preset_name": preset}
-        from a3c_tf import trainer  # loads TensorFlow, so wrong settings are told before
-
-        result = trainer.resume(resume, display, **given)
-    else:
-        config = Config.preset(preset, **given) if preset else Config.for_env(**given)
-        from a3c_tf import trainer
-
-        result = trainer.train(config, display)
-    learnt = f"; running return {result.running_returns[-1]:.0f}" if len(result.returns) else ""
-    print(
-        f"{len(result.returns)} episodes, {result.steps:,} steps in {result.seconds:.1f} s{learnt}\n"
-        f"curve:       {result.run_folder / 'learning_curve.png'}\n"
-        f"metrics:     {result.run_folder / 'metrics.csv'}\n"
-        f"checkpoints: {result.run_folder / 'checkpoints'}\n"
-        f"graph:       tensorboard --logdir {result.run_folder}"
-    )
-    if show:
-        from a3c_tf import plotting
-
-        plotting.show(result.run_folder / "learning_curve.png")
-    return DONE
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:

@@ -133,7 +133,7 @@ def _run(
     except HangingWorkerError:
         closing.pop_all()  # what a hanging worker may still be using cannot be closed
         raise
-    columns = read_columns(run.metrics)
+    columns = read_columns(run.metrics, "running_return")
     return Result(
         returns=columns["episode_return"],
         running_returns=columns["running_return"],

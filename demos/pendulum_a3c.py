@@ -9,7 +9,7 @@ import argparse
 import sys
 from typing import Any
 
-from a3c_tf import programs
+from a3c_tf import programs, training
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -40,7 +40,7 @@ def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
 def main() -> int:
     arguments = parse_arguments()
     given = given_settings(arguments)
-    return programs.train(given, arguments.preset, arguments.resume, arguments.verbose, arguments.show)
+    return training.train(given, arguments.preset, arguments.resume, arguments.verbose, arguments.show)
 
 
 if __name__ == "__main__":
