@@ -4,4 +4,5 @@ import sys
 
 from a3c_tf.cli import main
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

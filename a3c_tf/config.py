@@ -81,6 +81,8 @@ class Config:
     adam_beta2: float = 0.999
     """decay of Adam's running mean of squared gradients"""
 
+    normalize_observations: bool = False
+    """whether the networks see observations shifted and scaled by their running mean and deviation"""
     actor_hidden: int = 200
     """units of the actor's hidden layer"""
     critic_hidden: int = 100
@@ -133,7 +135,8 @@ class Config:
         check.one_of("learning_rate_decay", "none", "linear")
         check.positive("actor_learning_rate")
         check.positive("critic_learning_rate")
-        for flag in ("bootstrap_at_time_limit", "learner_sees_unclipped_action", "joint_loss"):
+        flags = ("bootstrap_at_time_limit", "learner_sees_unclipped_action", "joint_loss", "normalize_observations")
+        for flag in flags:
             check.that(flag, isinstance(getattr(self, flag), bool), "True or False")
         check.that("log_dir", self.log_dir is None or (isinstance(self.log_dir, str) and self.log_dir != ""), "a path")
         if self.max_episodes is None and self.max_steps is None:
@@ -180,6 +183,13 @@ class Config:
             self.max_episodes * self.max_episode_steps if self.max_episodes and self.max_episode_steps else None
         )
         return min((steps for steps in (self.max_steps, by_episodes) if steps is not None), default=None)
+
+    def learning_rate_scale(self, steps: int) -> float:
+        """What is left of the learning rates after ``steps`` steps of all workers: 1 unless they decay."""
+        if self.learning_rate_decay == "none":
+            return 1.0
+        assert self.planned_steps is not None
+        return max(0.0, 1 - steps / self.planned_steps)
 
     @property
     def env_name(self) -> str:

@@ -131,6 +131,8 @@ def make_env(env: str | Callable[..., Any], render_mode: str | None = None) -> E
         return _from_library("gym", env, render_mode)
     if f"{library}:" in RESERVED_PREFIXES:
         return _from_library(library, rest, render_mode)
+    if "<" in rest:  # a lambda, a function within another, an object
+        raise _nameless(env)
     module = _import_module(library, env)
     if all(part.isidentifier() for part in rest.split(".")):
         return _from_factory(_find_factory(module, rest, env), env, render_mode)
@@ -175,11 +177,20 @@ def _find_factory(module: ModuleType, path: str, env: str) -> Callable[..., Any]
     for part in path.split("."):
         factory = getattr(factory, part, None)
     if not callable(factory):
+        if module.__name__ == "__main__":  # of another program than this
+            raise _nameless(env)
         raise UsageError(
             f"environment {env!r}: module {module.__name__} has no callable {path!r} that makes one; "
             "an id that it registers ends in its version, as in 'module:Name-v0'"
         )
     return factory
+
+
+def _nameless(env: str) -> UsageError:
+    return UsageError(
+        f"environment {env!r}: was a callable that cannot be found by its name; give it again, as in "
+        "resume(run, env=…) or evaluate(policy, env=…)"
+    )
 
 
 def _import_module(name: str, env: str) -> ModuleType:

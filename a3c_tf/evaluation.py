@@ -196,7 +196,7 @@ class BestKeeper:
     def bind(self, session: Session) -> None:
         """Work on ``session`` from now on."""
         self._session = session
-        self._pull = session.call([], [], [*self._net.pull_a_params_op, *self._net.pull_c_params_op])
+        self._pull = session.call([], [], self._net.pull_op)
         self._mode = session.call([self._net.policy.mode], [self._net.s])
 
     def evaluate(self, global_step: int, steps_before: int) -> int:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Protocol
+from typing import Protocol
 
 from tqdm import tqdm
 
 from a3c_tf.checkpoint import RunState
 from a3c_tf.config import Config, UsageError
 from a3c_tf.counters import FinishedEpisode
+from a3c_tf.events import Events
 from a3c_tf.runs import RunFolder
 from a3c_tf.tables import cut_back
-from a3c_tf.tf1 import tf
 from a3c_tf.worker import Episode
 
 CSV_FIELDS = ("wall_time", "global_step", "episode", "worker", "episode_return", "running_return", "episode_length")
@@ -33,20 +33,14 @@ class Metrics:
     A run that goes on from ``state`` appends: rows after it are cut off first, for they will be told again.
     """
 
-    def __init__(self, run: RunFolder, graph: Any, display: Display, state: RunState) -> None:
+    def __init__(self, run: RunFolder, events: Events, display: Display, state: RunState) -> None:
         self._started = time.monotonic() - state.wall_time
-        self._display = display
+        self._events, self._display = events, display
         if run.metrics.exists():
             cut_back(run.metrics, "episode", state.episodes)
         else:
             run.metrics.write_text(",".join(CSV_FIELDS) + "\n", encoding="utf-8")
         self._csv = run.metrics.open("a", encoding="utf-8", newline="")
-        with graph.as_default():  # a FileWriter refuses to be made in eager mode
-            self._events = tf.summary.FileWriter(str(run.path), graph, flush_secs=10)
-        if state.steps:  # TensorBoard then drops what earlier files told of later steps
-            restart = tf.SessionLog(status=tf.SessionLog.START)
-            self._events.add_session_log(restart, state.steps + 1)
-        self._events.flush()  # TensorBoard shows the graph from the first second
 
     def wall_time(self) -> float:
         """Seconds of training since the start, those before a resume included."""
@@ -63,15 +57,7 @@ class Metrics:
             f"{told.episode_return!r},{count.running_return!r},{told.length}\n"
         )
         self._csv.flush()
-        scalars = {
-            "episode/return": told.episode_return,
-            "episode/running_return": count.running_return,
-            "episode/length": told.length,
-            "loss/actor": told.actor_loss,
-            "loss/critic": told.critic_loss,
-        }
-        values = [tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
-        self._events.add_summary(tf.Summary(value=values), count.global_step)
+        self._events.episode(told, count)
         self._display.episode(told, count)
 
     def close(self) -> None:

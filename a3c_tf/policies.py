@@ -66,6 +66,10 @@ class NormalPolicy:
         """Actions [B, N_A] moved to the nearest point within the bounds."""
         return tf.clip_by_value(actions, self._low, self._high)
 
+    def report(self) -> dict[str, Tensor]:
+        """Scalars worth watching, by the names that TensorBoard shows."""
+        return {"policy/entropy": tf.reduce_mean(self.entropy()), "policy/sigma": tf.reduce_mean(self.sigma)}
+
 
 class CategoricalPolicy:
     """A distribution over ``space.n`` actions, numbered from 0; actions are int32 [B, 1], ``mode`` the most likely.
@@ -81,12 +85,12 @@ class CategoricalPolicy:
         """Turn the logits into probabilities (scope ``wrap_a_out``); there is no sigma to keep up."""
         with tf.name_scope("wrap_a_out"):
             self.probabilities = tf.nn.softmax(self.logits)
-            self.mode = tf.argmax(self.logits, axis=1, output_type=tf.int32)[:, tf.newaxis]
+            self.mode = tf.expand_dims(tf.argmax(self.logits, axis=1, output_type=tf.int32), 1)
 
     def log_prob(self, actions: Tensor) -> Tensor:
         """log π(a|s) [B, 1] of actions [B, 1]."""
         labels = tf.squeeze(actions, axis=1)
-        return -tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=self.logits)[:, tf.newaxis]
+        return -tf.expand_dims(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=self.logits), 1)
 
     def entropy(self) -> Tensor:
         """The distribution's entropy [B, 1] in nats."""
@@ -107,6 +111,10 @@ class CategoricalPolicy:
     def clip(self, actions: Tensor) -> Tensor:
         """Nothing to clip: every sample is an action."""
         return actions
+
+    def report(self) -> dict[str, Tensor]:
+        """Scalars worth watching, by the names that TensorBoard shows."""
+        return {"policy/entropy": tf.reduce_mean(self.entropy())}
 
 
 def policy_for(hidden: Tensor, space: AnyActionSpec) -> NormalPolicy | CategoricalPolicy:

@@ -21,6 +21,7 @@ from a3c_tf.checkpoint import Checkpointer, RunState
 from a3c_tf.config import Config
 from a3c_tf.envs import Environment, make_env
 from a3c_tf.evaluation import BestKeeper
+from a3c_tf.events import Events
 from a3c_tf.ledger import Ledger
 from a3c_tf.metrics import Metrics, check_show, display
 from a3c_tf.runs import RunFolder, existing_run, new_run, write_config
@@ -69,6 +70,9 @@ def train(config: Config, show: str = "auto") -> Result:
     config = config.seeded()
     with contextlib.ExitStack() as closing:
         envs = _make_envs(config, closing)
+        seen = envs[0].observation_spec
+        if len(seen.shape) != 1:
+            _log.info("observations of shape %s are seen flattened, as %d numbers", seen.shape, seen.size)
         built = build_graph(config, envs[0].observation_spec, envs[0].action_spec)
         run = closing.enter_context(new_run(config))
         write_specs(run.spaces, envs[0].observation_spec, envs[0].action_spec)
@@ -103,6 +107,7 @@ def _run(
     best = BestKeeper(run, built, config, envs[config.workers :]) if config.evaluation_interval else None
     with built.graph.as_default():
         initializer = tf.global_variables_initializer()
+        weights = {variable.op.name: variable.read_value() for variable in built.global_net.params}
     built.graph.finalize()
     session = closing.enter_context(contextlib.closing(Session(built.graph)))
     session.run(initializer)
@@ -116,7 +121,12 @@ def _run(
         state = RunState()
         checkpointer.snapshot(state)
         checkpointer.save()
-    metrics = Metrics(run, built.graph, display(show, config, state), state)
+    read_weights = session.call(list(weights.values()))
+    events = Events(
+        run, built.graph, config, state.steps, list(built.worker_nets[0].report),
+        lambda: dict(zip(weights, read_weights(), strict=True)),
+    )  # fmt: skip
+    metrics = Metrics(run, events, display(show, config, state), state)
     ledger = Ledger(config, metrics, checkpointer, best, state)
     coordinator = tf.train.Coordinator(clean_stop_exception_types=[])
     workers = [
