@@ -88,6 +88,8 @@ class Config:
     adam_beta2: float = 0.999
     """decay of Adam's running mean of squared gradients"""
 
+    normalize_observations: bool = False
+    """whether the networks see observations shifted and scaled by their running mean and deviation"""
     actor_hidden: int = 200
     """units of the actor's hidden layer"""
     critic_hidden: int = 100
@@ -140,7 +142,8 @@ class Config:
         check.one_of("learning_rate_decay", "none", "linear")
         check.positive("actor_learning_rate")
         check.positive("critic_learning_rate")
-        for flag in ("bootstrap_at_time_limit", "learner_sees_unclipped_action", "joint_loss"):
+        flags = ("bootstrap_at_time_limit", "learner_sees_unclipped_action", "joint_loss", "normalize_observations")
+        for flag in flags:
             check.that(flag, isinstance(getattr(self, flag), bool), "True or False")
         check.that("log_dir", self.log_dir is None or (isinstance(self.log_dir, str) and self.log_dir != ""), "a path")
         if self.max_episodes is None and self.max_steps is None:
@@ -185,6 +188,13 @@ class Config:
             self.max_episodes * self.max_episode_steps if self.max_episodes and self.max_episode_steps else None
         )
         return min((steps for steps in (self.max_steps, by_episodes) if steps is not None), default=None)
+
+    def learning_rate_scale(self, steps: int) -> float:
+        """What is left of the learning rates after ``steps`` steps of all workers: 1 unless they decay."""
+        if self.learning_rate_decay == "none":
+            return 1.0
+        assert self.planned_steps is not None
+        return max(0.0, 1 - steps / self.planned_steps)
 
     @property
     def env_name(self) -> str:
@@ -246,6 +256,24 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "running_return_decay": 0.99,
         }
     },
+    "tuned": {
+        "CartPole-v1": {
+            "max_episodes": None,
+            "max_steps": 250_000,
+            "max_episode_steps": None,
+            "rollout_steps": 20,
+            "gamma": 0.99,
+            "gae_lambda": 0.95,
+            "bootstrap_at_time_limit": True,
+            "reward_shift": 0.0,
+            "reward_scale": 20.0,
+            "actor_learning_rate": 1e-3,
+            "critic_learning_rate": 1e-3,
+            "learning_rate_decay": "linear",
+            "rmsprop_decay": 0.99,
+            "evaluation_interval": 10_000,
+        }
+    },
 }
 # For any other environment: no reward shift, the environment's own time limit, and the bootstrap
 # that belongs to a time limit.
@@ -267,9 +295,10 @@ def env_key(env: str | Callable[[], Any]) -> str:
 
 
 def name_of(factory: Callable[[], Any]) -> str:
-    """``module:qualified name`` of an environment factory."""
-    kind = factory if hasattr(factory, "__qualname__") else type(factory)
-    return f"{kind.__module__}:{kind.__qualname__}"
+    """``module:qualified name`` of an environment factory; of an object that has none, its class's in brackets."""
+    if hasattr(factory, "__qualname__"):
+        return f"{factory.__module__}:{factory.__qualname__}"
+    return f"{type(factory).__module__}:<{type(factory).__qualname__}>"
 
 
 def _preset_settings(name: str, env: str | Callable[[], Any]) -> dict[str, Any]:

@@ -119,10 +119,9 @@ def make_gymnasium() -> Any:
 
 def test_an_environment_made_by_a_callable_keeps_its_own_time_limit() -> None:
     env = make_env(make_gymnasium)
+    assert env.time_limit == 200
     env.reset(0)
-    ends = [env.step(np.zeros(1, np.float32))[2:] for _ in range(200)]
-    assert ends[-1] == (False, True)
-    assert set(ends[:-1]) == {(False, False)}
+    assert {env.step(np.zeros(1, np.float32))[2:] for _ in range(201)} == {(False, False)}
 
 
 def test_what_a_callable_raises_comes_out_as_it_is() -> None:
@@ -281,10 +280,12 @@ def test_an_object_that_is_no_environment_is_refused_by_what_it_lacks(part: str)
 
 
 def test_unlearnable_spaces_are_refused_with_the_environments_name() -> None:
-    with pytest.raises(UsageError, match=r"environment CartPole-v1: action space Discrete\(2\): expected a Box"):
-        make_env("CartPole-v1")
-    with pytest.raises(UsageError, match=r"environment CartPole-v1: .*Discrete\(2\): expected a Box"):
-        make_env("gymnasium:CartPole-v1")
+    import gymnasium
+
+    counting = ToyEnv()
+    counting.observation_space = gymnasium.spaces.Discrete(2)
+    with pytest.raises(UsageError, match=r"environment .*<lambda>: observation space Discrete\(2\): expected a Box"):
+        make_env(lambda: counting)
 
 
 def test_unbounded_actions_and_dict_observations_are_refused() -> None:
@@ -315,7 +316,7 @@ def test_an_unknown_environment_is_refused_in_one_line(env_id: str) -> None:
 
 
 def test_an_unknown_library_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UsageError, match="'gym:ID' or 'gymnasium:ID'"):
+    with pytest.raises(UsageError, match=r"no module 'dm_control'.*'gym:ID', 'gymnasium:ID'"):
         make_env("dm_control:cartpole")
 
 
