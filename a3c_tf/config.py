@@ -134,8 +134,8 @@ class Config:
         check.number("reward_shift")
         check.positive("reward_scale")
         check.number("gae_lambda", 0.0, 1.0)
-        check.number("adam_beta1", 0.0, 1.0)
-        check.number("adam_beta2", 0.0, 1.0)
+        check.number("adam_beta1", 0.0, math.nextafter(1.0, 0.0))  # 1 - beta divides
+        check.number("adam_beta2", 0.0, math.nextafter(1.0, 0.0))
         if self.max_grad_norm is not None:
             check.positive("max_grad_norm")
         check.one_of("optimizer", "rmsprop", "adam")

@@ -39,7 +39,7 @@ LAYERS: dict[str, dict[str, set[str]]] = {
     },
     "threads": {
         "worker": {"numpy", "config", "counters", "envs", "returns"},
-        "checkpoint": {"config", "files", "tf1", "acnet", "session"},
+        "checkpoint": {"numpy", "config", "files", "tf1", "acnet", "session"},
         "events": {"numpy", "config", "files", "counters", "runs", "tf1", "worker"},
         "metrics": {"tqdm", "config", "files", "counters", "events", "runs", "tables", "checkpoint", "worker"},
         "evaluation": {
