@@ -15,8 +15,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from a3c_tf.acnet import A3CGraph
-from a3c_tf.config import Config, UsageError
+from a3c_tf.config import Config, RunError, UsageError
+from a3c_tf.files import writing
 from a3c_tf.session import Session
 from a3c_tf.tf1 import quiet_deprecations, tf
 
@@ -42,6 +45,11 @@ class RunState:
     evaluation_steps: int = 0
     next_evaluation: int = 0
     """step at which the next evaluation is due"""
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> RunState:
+        """Raises ``ValueError`` or ``TypeError`` if it was not written by this version."""
+        return cls(**json.loads(text))
 
 
 class Checkpointer:
@@ -72,8 +80,10 @@ class Checkpointer:
             self._take = [c.assign(v.read_value(), read_value=False) for c, v in zip(copies, originals, strict=True)]
             self._give = [v.assign(c.read_value(), read_value=False) for c, v in zip(copies, originals, strict=True)]
             saved = {variable.op.name: copy for variable, copy in zip(originals, copies, strict=True)}
+            self._finite = {copy.op.name: tf.reduce_all(tf.is_finite(copy)) for copy in copies}
             self._saver = tf.train.Saver({**saved, _STATE: state}, max_to_keep=3, save_relative_paths=True)
-        self._shapes = {name: copy.shape.as_list() for name, copy in saved.items()}
+        self._forms = {name: _form(copy.dtype.as_numpy_dtype, copy.shape) for name, copy in saved.items()}
+        self._forms[_STATE] = _form(object, ())
 
     def bind(self, session: Session) -> None:
         """Work on ``session`` from now on; its variables are initialized."""
@@ -89,17 +99,26 @@ class Checkpointer:
     def save(self) -> None:
         """Write the last snapshot, unless it is on disk already.
 
-        A kill at any instant leaves the earlier checkpoints as they are. Raises ``OSError`` or
-        ``tf.errors.OpError`` if the disk does not take it.
+        A kill at any instant leaves the earlier checkpoints as they are. Raises ``RunError`` if the disk
+        does not take it, or if it is not worth keeping.
         """
         with self._lock:
             self._saved_at = time.monotonic()
             if self._saved is not None and self._saved.steps == self._state.steps:
                 return
-            self._folder.mkdir(exist_ok=True)
+            self._check_finite()
             self._session.run(self._set_state, {self._state_text: json.dumps(dataclasses.asdict(self._state))})
             _save(self._saver, self._session, self._folder, self._state.steps)
             self._saved = self._state
+
+    def _check_finite(self) -> None:
+        """Numbers too large for float32 pass a worker's guard as long as they are finite, and spoil the slots."""
+        odd = sorted(name for name, finite in self._session.run(self._finite).items() if not finite)
+        if odd:
+            raise RunError(
+                f"{odd[0].removeprefix('checkpoint/')} holds NaN or an infinity at step {self._state.steps}, which is "
+                "not saved: scale the observations or rewards, or lower the learning rates"
+            )
 
     @property
     def saved_step(self) -> int:
@@ -119,6 +138,9 @@ class Checkpointer:
         Damaged ones are put aside with a warning. Raises ``UsageError`` if none is good, or if a
         checkpoint is of another network.
         """
+        for prefix in _without_index(self._folder):
+            _log.warning("%s lacks its index file and is passed over", prefix)
+            _put_aside(prefix)
         prefixes = find_checkpoints(self._folder)
         for i, prefix in enumerate(prefixes):
             tensors = _read(prefix)
@@ -126,25 +148,30 @@ class Checkpointer:
                 _put_aside(prefix)
                 continue
             self._check_network(prefix, tensors)
+            try:
+                self._state = RunState.from_json(tensors[_STATE])
+            except (TypeError, ValueError) as error:
+                raise UsageError(f"{prefix}: its run state is of another version: {error}") from None
             with self._session.graph.as_default(), quiet_deprecations():
                 self._saver.restore(self._session.raw, str(prefix))
                 self._saver.recover_last_checkpoints([str(older) for older in reversed(prefixes[i:])])
             self._session.run(self._give)
-            self._state = RunState(**json.loads(tensors[_STATE]))
             self._saved = self._state
             return self._state
         raise UsageError(f"{self._folder}: no readable checkpoint here; start a new run in another folder")
 
     def _check_network(self, prefix: Path, tensors: dict[str, Any]) -> None:
-        found = {name: list(tensor.shape) for name, tensor in tensors.items() if name != _STATE}
-        if found == self._shapes:
-            return
-        names = sorted(set(found) | set(self._shapes))
-        odd = next(name for name in names if found.get(name) != self._shapes.get(name))
-        raise UsageError(
-            f"{prefix}: of another network: {odd} is {found.get(odd, 'absent')} there and "
-            f"{self._shapes.get(odd, 'absent')} here"
-        )
+        found = {name: _form(getattr(tensor, "dtype", object), np.shape(tensor)) for name, tensor in tensors.items()}
+        for name in sorted(set(found) | set(self._forms)):
+            there, here = found.get(name, "absent"), self._forms.get(name, "absent")
+            if there != here:
+                raise UsageError(
+                    f"{prefix}: of another network or environment: {name} is {there} there and {here} here"
+                )
+
+
+def _form(dtype: Any, shape: Any) -> str:
+    return f"{np.dtype(dtype)} {[int(n) for n in shape]}"
 
 
 def find_checkpoints(folder: Path) -> list[Path]:
@@ -163,18 +190,31 @@ def find_checkpoints(folder: Path) -> list[Path]:
     return [steps[step] for step in sorted(steps, reverse=True)]
 
 
+def _without_index(folder: Path) -> list[Path]:
+    """Prefixes of data whose index is missing: a kill came between the two, or somebody removed it."""
+    data = {file.with_suffix("") for file in folder.glob(f"{_PREFIX}-*.data-*")}
+    return sorted(prefix for prefix in data if not prefix.with_name(f"{prefix.name}.index").exists())
+
+
 def load_weights(folder: Path, variables: list[Any], session: Session) -> None:
     """Load the newest good checkpoint's values into ``variables``, which bear the names they were saved under.
 
     Raises ``UsageError`` if there is none.
     """
-    for prefix in find_checkpoints(folder):
-        tensors = _read(prefix)
-        if tensors is not None:
-            for variable in variables:
-                session.run(variable.initializer, {variable.initializer.inputs[1]: tensors[variable.op.name]})
-            return
-    raise UsageError(f"{folder}: no readable checkpoint here; expected the folder of a run that has saved one")
+    tensors = read_newest(folder)
+    if tensors is None:
+        raise UsageError(f"{folder}: no readable checkpoint here; expected the folder of a run that has saved one")
+    for variable in variables:
+        name = variable.op.name
+        there, here = (np.shape(tensors[name]) if name in tensors else "absent"), tuple(variable.shape.as_list())
+        if there != here:
+            raise UsageError(f"{folder}: of another network: {name} is {there} there and {here} here")
+        session.run(variable.initializer, {variable.initializer.inputs[1]: tensors[name]})
+
+
+def read_newest(folder: Path) -> dict[str, Any] | None:
+    """All tensors of the newest good checkpoint, if there is one."""
+    return next((tensors for prefix in find_checkpoints(folder) if (tensors := _read(prefix)) is not None), None)
 
 
 class WeightSaver:
@@ -187,14 +227,14 @@ class WeightSaver:
             self._saver = tf.train.Saver(named, max_to_keep=1, save_relative_paths=True)
 
     def save(self, session: Session, global_step: int) -> None:
-        self._folder.mkdir(exist_ok=True)
         with quiet_deprecations():
             self._saver.recover_last_checkpoints([str(prefix) for prefix in reversed(find_checkpoints(self._folder))])
         _save(self._saver, session, self._folder, global_step)
 
 
 def _save(saver: Any, session: Session, folder: Path, global_step: int) -> None:
-    with session.graph.as_default(), quiet_deprecations():
+    with writing(folder, (OSError, tf.errors.OpError)), session.graph.as_default(), quiet_deprecations():
+        folder.mkdir(exist_ok=True)
         saver.save(session.raw, str(folder / _PREFIX), global_step=global_step, write_meta_graph=False)
 
 
@@ -203,7 +243,7 @@ def _read(prefix: Path) -> dict[str, Any] | None:
     try:
         reader = tf.train.load_checkpoint(str(prefix))
         return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
-    except (tf.errors.OpError, RuntimeError, ValueError) as error:
+    except (tf.errors.OpError, LookupError, RuntimeError, ValueError) as error:  # truncated: IndexError
         _log.warning("%s is damaged and passed over: %s", prefix, str(error).splitlines()[0])
         return None
 

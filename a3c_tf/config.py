@@ -21,6 +21,13 @@ class UsageError(ValueError):
     """
 
 
+class RunError(Exception):
+    """A run that had begun cannot go on; the message says what was found and what to do.
+
+    A note says in which worker. Programs print it as one line and exit with 1.
+    """
+
+
 @dataclasses.dataclass(frozen=True)
 class Config:
     """Settings of one training run; the defaults are the TensorFlow original's on Pendulum.
@@ -156,9 +163,7 @@ class Config:
         Raises ``UsageError`` for an unknown preset, a preset that does not know the environment, and
         changes that are not settings.
         """
-        unknown = sorted(set(changes) - {field.name for field in dataclasses.fields(cls)})
-        if unknown:
-            raise UsageError(f"{', '.join(unknown)}: no such setting; see the fields of a3c_tf.Config")
+        _check_known(changes)
         settings = _preset_settings(name, env)
         return cls(**{**settings, "env": env, "preset_name": name, **changes})
 
@@ -201,6 +206,7 @@ class Config:
 
         What equals them is accepted, and a budget may be larger. Raises ``UsageError`` for anything else.
         """
+        _check_known(given)
         changes = {}
         for field, value in given.items():
             here = getattr(self, field)
@@ -306,6 +312,12 @@ def _preset_settings(name: str, env: str | Callable[[], Any]) -> dict[str, Any]:
             f"preset {name!r} has no settings for {key}, only for {', '.join(PRESETS[name])}; use 'general' there"
         )
     return PRESETS[name][key]
+
+
+def _check_known(settings: dict[str, Any]) -> None:
+    unknown = sorted(set(settings) - {field.name for field in dataclasses.fields(Config)})
+    if unknown:
+        raise UsageError(f"{', '.join(unknown)}: no such setting; see the fields of a3c_tf.Config")
 
 
 def _different(field: str, saved: Any, given: Any) -> UsageError:

@@ -11,16 +11,19 @@ import numpy as np
 
 from a3c_tf import checkpoint
 from a3c_tf.acnet import GLOBAL_NET_SCOPE, A3CGraph, ACNet
+from a3c_tf.checkpoint import RunState
 from a3c_tf.config import Config, UsageError
 from a3c_tf.envs import Environment, make_env
+from a3c_tf.files import writing
 from a3c_tf.runs import RunFolder
 from a3c_tf.session import Session
 from a3c_tf.spaces import AnyActionSpec, ObservationSpec, read_specs
-from a3c_tf.tables import read_columns
+from a3c_tf.tables import begin, cut_back, read_columns
 from a3c_tf.tf1 import quiet_deprecations, tf
 
 Act = Callable[[np.ndarray], np.ndarray]
 """observations [K, N_S] float32 → actions [K, N_A] within the bounds, or numbers of discrete ones [K, 1]"""
+_SCORE = "mean_return"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +105,7 @@ def saved_policy(run: str | Path, which: str | None = None) -> SavedPolicy:
         raise UsageError(f"{run}: expected the folder of a run, with config.json and spaces.json")
     if which not in (None, "best", "last"):
         raise UsageError(f"which = {which!r}: expected 'best', 'last' or None")
-    best = folder.best.is_dir() if which is None else which == "best"
+    best = bool(checkpoint.find_checkpoints(folder.best)) if which is None else which == "best"
     specs = read_specs(folder.spaces)
     return SavedPolicy(Config.read(folder.config), *specs, folder.best if best else folder.checkpoints)
 
@@ -144,11 +147,13 @@ def play(
     envs: list[Environment],
     seeds: Sequence[int],
     config: Config,
+    should_stop: Callable[[], bool] = lambda: False,
     watch: Callable[[], Any] = lambda: None,
 ) -> Evaluation:
     """One episode for each seed, side by side, so that one call chooses the actions of all.
 
-    ``watch`` is called after the resets and after the steps of all.
+    What is played when ``should_stop`` says so is of no use: the episodes are cut. ``watch`` is called
+    after the resets and after the steps of all.
     """
     returns = np.zeros(len(seeds))
     observations = np.stack([env.reset(seed).ravel() for env, seed in zip(envs, seeds, strict=False)])
@@ -156,7 +161,7 @@ def play(
     time_limit = config.max_episode_steps or envs[0].time_limit
     playing, length, steps = list(range(len(seeds))), 0, 0
     watch()
-    while playing:
+    while playing and not should_stop():
         actions = act(observations[playing])
         length, steps = length + 1, steps + len(playing)
         still = []
@@ -183,33 +188,42 @@ class BestKeeper:
         with built.graph.as_default(), built.graph.device("/cpu:0"), quiet_deprecations():
             net = ACNet("Evaluation", envs[0].observation_spec, envs[0].action_spec, config, built.global_net)
             names = [v.op.name for v in built.global_net.params]
-            self._saver = checkpoint.WeightSaver(run.best, names, net.params)
+            # its score is saved with a policy, so that neither is ever without the other
+            score = tf.get_variable(_SCORE, [], tf.float64, trainable=False, use_resource=True)
+            self._score = tf.placeholder(tf.float64, [])
+            self._set_score = score.assign(self._score, read_value=False)
+            self._saver = checkpoint.WeightSaver(run.best, [*names, _SCORE], [*net.params, score])
         self._net = net
         sequence = np.random.SeedSequence([config.seed or 0, 2**31])  # no worker has this number
         self._seeds = [int(seed >> 1) for seed in sequence.generate_state(len(envs))]
-        self._best = -np.inf
-        if run.evaluations.exists():  # all that were ever made: none that is kept may be overwritten by a worse
-            self._best = max(read_columns(run.evaluations, "mean_return")["mean_return"], default=-np.inf)
-        else:
-            run.evaluations.write_text("global_step,mean_return,deviation,evaluation_steps\n", encoding="utf-8")
 
-    def bind(self, session: Session) -> None:
-        """Work on ``session`` from now on."""
+    def bind(self, session: Session, state: RunState) -> None:
+        """Work on ``session`` from now on, and go on from ``state``: evaluations after it will be told again."""
         self._session = session
         self._pull = session.call([], [], self._net.pull_op)
         self._mode = session.call([self._net.policy.mode], [self._net.s])
+        begin(self._run.evaluations, ("global_step", "mean_return", "deviation", "evaluation_steps"))
+        cut_back(self._run.evaluations, "evaluation_steps", state.evaluation_steps)
+        self.evaluated_at = max(read_columns(self._run.evaluations, "mean_return")["global_step"], default=-1)
+        kept = checkpoint.read_newest(self._run.best)
+        self._best = -np.inf if kept is None else float(kept[_SCORE])
 
-    def evaluate(self, global_step: int, steps_before: int) -> int:
+    def evaluate(self, global_step: int, steps_before: int, should_stop: Callable[[], bool]) -> int | None:
         """Measure the policy as it is now, and save it if it is the best so far.
 
-        ``steps_before`` are the environment steps of all evaluations before; returns them with this one's.
+        ``steps_before`` are the environment steps of all evaluations before; returns them with this one's,
+        or None if it had to stop.
         """
         self._pull()
-        played = play(lambda s: self._mode(s)[0], self._envs, self._seeds, self._config)
+        played = play(lambda s: self._mode(s)[0], self._envs, self._seeds, self._config, should_stop)
+        if should_stop():
+            return None
         steps = steps_before + played.steps
         if played.mean >= self._best:  # of equals the later, trained with smaller steps
+            self._session.run(self._set_score, {self._score: played.mean})
             self._saver.save(self._session, global_step)
             self._best = played.mean
-        with self._run.evaluations.open("a", encoding="utf-8") as file:
+        with writing(self._run.evaluations), self._run.evaluations.open("a", encoding="utf-8") as file:
             file.write(f"{global_step},{played.mean!r},{played.deviation!r},{steps}\n")
+        self.evaluated_at = global_step
         return steps

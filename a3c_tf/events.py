@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
@@ -11,10 +12,13 @@ import numpy as np
 
 from a3c_tf.config import Config
 from a3c_tf.counters import FinishedEpisode
+from a3c_tf.files import writing
 from a3c_tf.runs import RunFolder
 from a3c_tf.tf1 import tf
 from a3c_tf.worker import Episode
 
+WRITE_ERRORS = (OSError, tf.errors.OpError, LookupError, RuntimeError)
+"""what a FileWriter raises if the disk is full or gone depends on the system's error number"""
 SCALARS_SECONDS = 0.25
 """time between two reports on the learner: written for each episode, they would cost more than they tell"""
 HISTOGRAMS_SECONDS = 30.0
@@ -37,13 +41,15 @@ class Events:
         read_weights: Callable[[], dict[str, np.ndarray]],
     ) -> None:
         self._config, self._tags, self._read_weights = config, tags, read_weights
-        with graph.as_default():  # a FileWriter refuses to be made in eager mode
-            self._writer = tf.summary.FileWriter(str(run.path), graph, flush_secs=10)
-        if steps:  # TensorBoard then drops what earlier files told of later steps
-            self._writer.add_session_log(tf.SessionLog(status=tf.SessionLog.START), steps + 1)
-        self._writer.add_summary(tf.Summary(value=[_settings_page(config)]), steps)
-        self._add_histograms(steps)
-        self._writer.flush()  # TensorBoard shows the graph from the first second
+        self._path, self._closed = run.path, False
+        with writing(self._path, WRITE_ERRORS):
+            with graph.as_default():  # a FileWriter refuses to be made in eager mode
+                self._writer = tf.summary.FileWriter(str(run.path), graph, flush_secs=10)
+            if steps:  # TensorBoard then drops what earlier files told of later steps
+                self._writer.add_session_log(tf.SessionLog(status=tf.SessionLog.START), steps + 1)
+            self._writer.add_summary(tf.Summary(value=[_settings_page(config)]), steps)
+            self._add_histograms(steps)
+            self._writer.flush()  # TensorBoard shows the graph from the first second
         self._last_scalars, self._last_step = time.monotonic(), steps
 
     def episode(self, told: Episode, count: FinishedEpisode) -> None:
@@ -57,13 +63,17 @@ class Events:
         if now - self._last_scalars >= SCALARS_SECONDS:
             scalars |= self._learner(told, count, now)
         values = [tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
-        self._writer.add_summary(tf.Summary(value=values), count.global_step)
-        if now - self._last_histograms >= HISTOGRAMS_SECONDS:
-            self._add_histograms(count.global_step)
+        with writing(self._path, WRITE_ERRORS):
+            self._writer.add_summary(tf.Summary(value=values), count.global_step)
+            if now - self._last_histograms >= HISTOGRAMS_SECONDS:
+                self._add_histograms(count.global_step)
 
     def close(self) -> None:
-        self._add_histograms(self._last_step)
-        self._writer.close()
+        """Write the weights once more; closing again does nothing."""
+        if not self._closed:
+            self._closed = True
+            with contextlib.closing(self._writer):
+                self._add_histograms(self._last_step)
 
     def _learner(self, told: Episode, count: FinishedEpisode, now: float) -> dict[str, float]:
         steps, seconds = count.global_step - self._last_step, now - self._last_scalars

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from a3c_tf.checkpoint import Checkpointer, RunState
 from a3c_tf.config import Config
@@ -16,7 +17,13 @@ class Ledger:
     """Where all workers meet between two episodes. ``episode`` may be called from any thread."""
 
     def __init__(
-        self, config: Config, metrics: Metrics, checkpointer: Checkpointer, best: BestKeeper | None, state: RunState
+        self,
+        config: Config,
+        metrics: Metrics,
+        checkpointer: Checkpointer,
+        best: BestKeeper | None,
+        state: RunState,
+        should_stop: Callable[[], bool],
     ) -> None:
         self.counters = Counters(
             config.max_episodes,
@@ -29,6 +36,7 @@ class Ledger:
         self.worker_episodes = dict(state.worker_episodes)
         self.evaluation_steps = state.evaluation_steps
         self._metrics, self._checkpointer, self._best = metrics, checkpointer, best
+        self._should_stop = should_stop
         self._interval = config.evaluation_interval or 0
         self._next_evaluation = state.next_evaluation or self._interval
         self._lock = threading.Lock()
@@ -43,21 +51,27 @@ class Ledger:
             due = self._best is not None and count.global_step >= self._next_evaluation
             if due:
                 self._next_evaluation += self._interval
-        if due:
-            self.evaluate()
+        if due and not self._evaluate():
+            return  # the run is resumed before this episode, and its evaluation made then
         with self._lock:
             self._checkpointer.snapshot(self.state())
 
+    def last_evaluation(self) -> None:
+        """Evaluate what the whole budget came to, unless that is done."""
+        if self._best is not None and self._best.evaluated_at != self.counters.steps:
+            self._evaluate()
+
     def finish(self) -> None:
-        """Close the books on a budget that is used up: a last evaluation, a last snapshot."""
-        self.evaluate()
+        """Close the books on a budget that is used up."""
         self._checkpointer.snapshot(self.state())
 
-    def evaluate(self) -> None:
-        """Evaluate the policy if this run keeps the best one; the other workers go on meanwhile."""
-        if self._best is not None:
-            with self._evaluating:
-                self.evaluation_steps = self._best.evaluate(self.counters.steps, self.evaluation_steps)
+    def _evaluate(self) -> bool:
+        """Evaluate the policy, while the other workers go on; False if that had to stop."""
+        assert self._best is not None
+        with self._evaluating:
+            steps = self._best.evaluate(self.counters.steps, self.evaluation_steps, self._should_stop)
+            self.evaluation_steps = self.evaluation_steps if steps is None else steps
+        return steps is not None
 
     def state(self) -> RunState:
         """The run's state as it is now."""

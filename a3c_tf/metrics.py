@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import sys
 import time
 from typing import Protocol
@@ -11,10 +13,13 @@ from tqdm import tqdm
 from a3c_tf.checkpoint import RunState
 from a3c_tf.config import Config, UsageError
 from a3c_tf.counters import FinishedEpisode
-from a3c_tf.events import Events
+from a3c_tf.events import WRITE_ERRORS, Events
+from a3c_tf.files import writing
 from a3c_tf.runs import RunFolder
-from a3c_tf.tables import cut_back
+from a3c_tf.tables import begin, cut_back
 from a3c_tf.worker import Episode
+
+_log = logging.getLogger("a3c_tf")
 
 CSV_FIELDS = ("wall_time", "global_step", "episode", "worker", "episode_return", "running_return", "episode_length")
 
@@ -35,12 +40,13 @@ class Metrics:
 
     def __init__(self, run: RunFolder, events: Events, display: Display, state: RunState) -> None:
         self._started = time.monotonic() - state.wall_time
-        self._events, self._display = events, display
-        if run.metrics.exists():
-            cut_back(run.metrics, "episode", state.episodes)
-        else:
-            run.metrics.write_text(",".join(CSV_FIELDS) + "\n", encoding="utf-8")
-        self._csv = run.metrics.open("a", encoding="utf-8", newline="")
+        self._run, self._events, self._display = run, events, display
+        with writing(run.path):
+            begin(run.metrics, CSV_FIELDS)
+            kept = cut_back(run.metrics, "episode", state.episodes - 1)
+            if kept != state.episodes:
+                _log.warning("%s: %d rows are left of the run's %d episodes", run.metrics, kept, state.episodes)
+            self._csv = run.metrics.open("a", encoding="utf-8", newline="")
 
     def wall_time(self) -> float:
         """Seconds of training since the start, those before a resume included."""
@@ -52,18 +58,20 @@ class Metrics:
         ``wall_time`` is in seconds since the start, ``global_step`` and ``episode_length`` are in
         environment steps, returns in the environment's own rewards.
         """
-        self._csv.write(
-            f"{self.wall_time():.3f},{count.global_step},{count.episode},{told.worker},"
-            f"{told.episode_return!r},{count.running_return!r},{told.length}\n"
-        )
-        self._csv.flush()
+        with writing(self._run.metrics):
+            self._csv.write(
+                f"{self.wall_time():.3f},{count.global_step},{count.episode},{told.worker},"
+                f"{told.episode_return!r},{count.running_return!r},{told.length}\n"
+            )
+            self._csv.flush()
         self._events.episode(told, count)
         self._display.episode(told, count)
 
     def close(self) -> None:
-        self._display.close()
-        self._events.close()
-        self._csv.close()
+        """Each is closed, whatever becomes of the others; once more does nothing."""
+        with writing(self._run.path, WRITE_ERRORS), contextlib.ExitStack() as parts:
+            for part in (self._csv, self._events, self._display):
+                parts.callback(part.close)
 
 
 class PlainLines:

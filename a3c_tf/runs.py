@@ -14,8 +14,10 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from a3c_tf.config import Config, UsageError
+from a3c_tf.files import half_written, written_whole
 
 _LOCK, _HOLDER = ".lock", ".holder"
+_HELD_BY = "process "
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,17 +83,25 @@ def new_run(config: Config) -> Iterator[RunFolder]:
 
 @contextlib.contextmanager
 def existing_run(path: str | Path) -> Iterator[RunFolder]:
-    """Hold the folder of a run that is to go on. Raises ``UsageError`` if it is none, or held by another."""
+    """Hold the folder of a run that is to go on; what a kill left half written there is removed.
+
+    Raises ``UsageError`` if it is none, is held by another, or holds links: nothing elsewhere is written.
+    """
     run = RunFolder.of(path)
+    folders = (run.path, run.checkpoints, run.best)
+    for entry in (entry for folder in folders if folder.is_dir() for entry in folder.iterdir()):
+        if entry.is_symlink():
+            raise UsageError(f"{entry}: is a link; a run is read and written in its own folder only")
     with _held(run):
+        with _plain_errors(run):
+            _clean(run)
         yield run
 
 
 def write_config(run: RunFolder, config: Config) -> None:
-    """Write ``config.json``; a kill leaves the old one or the new one."""
-    new = run.path / ".config.json.new"
-    new.write_text(config.to_json(), encoding="utf-8")
-    new.replace(run.config)
+    """Write ``config.json``."""
+    with written_whole(run.config) as new:
+        new.write_text(config.to_json(), encoding="utf-8")
 
 
 @contextlib.contextmanager
@@ -105,7 +115,7 @@ def _held(run: RunFolder) -> Iterator[None]:
         except Timeout:
             who = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
             raise UsageError(f"run folder {run.path}: in use by {who}; stop it or name another folder") from None
-        holder.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+        holder.write_text(f"{_HELD_BY}{os.getpid()} on {socket.gethostname()}", encoding="utf-8")
     try:
         yield
     finally:
@@ -123,9 +133,32 @@ def _plain_errors(run: RunFolder) -> Iterator[None]:
 
 def _check_unused(run: RunFolder) -> None:
     if run.config.exists():
+        if (run.path / _HOLDER).exists():
+            with _held(run):  # says who, unless that one was killed
+                pass
         raise UsageError(f"run folder {run.path}: holds a run already; resume it with --resume, or name another folder")
-    if any(entry.name not in (_LOCK, _HOLDER) for entry in run.path.iterdir()):
+    if not all(_left_by_a_start(entry) for entry in run.path.iterdir()):
         raise UsageError(f"run folder {run.path}: holds files that are not a run's; name a new or an empty folder")
+
+
+def _left_by_a_start(entry: Path) -> bool:
+    """Whether a run that was killed before it began left this; a user's file or link of that name is none."""
+    if entry.is_symlink() or not entry.is_file():
+        return False
+    if entry.name == _LOCK:
+        return entry.stat().st_size == 0
+    if entry.name == _HOLDER:
+        return entry.read_bytes()[: len(_HELD_BY)] in (b"", _HELD_BY.encode())
+    return entry == half_written(entry.with_name("config.json"))
+
+
+def _clean(run: RunFolder) -> None:
+    """Remove what a kill left of files that were being written: ours by their names, and no other's."""
+    for path in (run.config, run.spaces, run.metrics, run.evaluations, run.learning_curve):
+        half_written(path).unlink(missing_ok=True)
+    for folder in (run.checkpoints, run.best):  # TensorFlow's names
+        for file in (*folder.glob("model.ckpt-*.tempstate*"), *folder.glob("checkpoint.tmp*")):
+            file.unlink()
 
 
 def _fresh_path(env_name: str) -> Path:

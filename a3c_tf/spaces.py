@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from a3c_tf.config import UsageError
+from a3c_tf.files import written_whole
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,16 +113,20 @@ def action_spec(space: Any) -> AnyActionSpec:
 def write_specs(path: Path, observations: ObservationSpec, actions: AnyActionSpec) -> None:
     """Write both specs down as JSON, so that a policy can be played without its environment at hand."""
     specs = {"observations": dataclasses.asdict(observations), "actions": dataclasses.asdict(actions)}
-    path.write_text(json.dumps(specs, indent=1) + "\n", encoding="utf-8")
+    with written_whole(path) as new:
+        new.write_text(json.dumps(specs, indent=1) + "\n", encoding="utf-8")
 
 
 def read_specs(path: Path) -> tuple[ObservationSpec, AnyActionSpec]:
-    """Read what ``write_specs`` wrote."""
-    specs = json.loads(path.read_text(encoding="utf-8"))
-    observations, actions = ObservationSpec(tuple(specs["observations"]["shape"])), specs["actions"]
-    if "n" in actions:
-        return observations, DiscreteSpec(**actions)
-    return observations, ActionSpec(**{name: tuple(numbers) for name, numbers in actions.items()})
+    """Read what ``write_specs`` wrote. Raises ``UsageError`` if it is anything else."""
+    try:
+        specs = json.loads(path.read_text(encoding="utf-8"))
+        observations, actions = ObservationSpec(tuple(specs["observations"]["shape"])), specs["actions"]
+        if "n" in actions:
+            return observations, DiscreteSpec(**actions)
+        return observations, ActionSpec(**{name: tuple(numbers) for name, numbers in actions.items()})
+    except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{path}: expected the spaces of a run: {error!r}") from None
 
 
 def _is_box(space: Any) -> bool:

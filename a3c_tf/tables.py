@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from a3c_tf.config import UsageError
+from a3c_tf.files import written_whole
 
 
 def read_columns(path: str | Path, needed: str) -> dict[str, np.ndarray]:
@@ -29,19 +30,29 @@ def read_columns(path: str | Path, needed: str) -> dict[str, np.ndarray]:
         raise UsageError(f"{path}: expected a run's table with a column {needed}: {error}") from None
 
 
-def cut_back(path: Path, column: str, below: float) -> None:
-    """Keep the whole rows in which ``column`` is below ``below``; the rest will be told again.
+def begin(path: Path, columns: tuple[str, ...]) -> None:
+    """Write the head of a new table, unless there is one: a kill may have left an empty file."""
+    if not path.exists() or path.stat().st_size == 0:
+        with written_whole(path) as new:
+            new.write_text(",".join(columns) + "\n", encoding="utf-8")
 
-    The file is replaced in one step, so that a kill leaves either the old or the new one.
+
+def cut_back(path: Path, column: str, last: float) -> int:
+    """Keep the whole rows in which ``column`` is at most ``last``; the rest will be told again. Returns their number.
+
+    Raises ``UsageError`` if the file is no such table.
     """
-    with path.open(newline="", encoding="utf-8") as file:
-        lines = file.read().splitlines(keepends=True)
-    header = lines[0].strip().split(",")
-    place = header.index(column)
-    kept = [line for line in lines[1:] if _whole(line, header) and float(line.split(",")[place]) < below]
-    new = path.with_name(f".{path.name}.new")
-    new.write_text("".join([lines[0], *kept]), encoding="utf-8", newline="")
-    new.replace(path)
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            lines = file.read().splitlines(keepends=True)
+        header = lines[0].strip().split(",")
+        place = header.index(column)
+        kept = [line for line in lines[1:] if _whole(line, header) and float(line.split(",")[place]) <= last]
+    except (ValueError, IndexError) as error:
+        raise UsageError(f"{path}: expected a table that a run wrote, with a column {column}: {error}") from None
+    with written_whole(path) as new:
+        new.write_text("".join([lines[0], *kept]), encoding="utf-8", newline="")
+    return len(kept)
 
 
 def _whole(line: str, header: list[str]) -> bool:

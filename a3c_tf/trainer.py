@@ -9,24 +9,25 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from a3c_tf import plotting
 from a3c_tf.acnet import build_graph
-from a3c_tf.checkpoint import Checkpointer, RunState
-from a3c_tf.config import Config
+from a3c_tf.checkpoint import Checkpointer, RunState, find_checkpoints
+from a3c_tf.config import Config, RunError, UsageError
 from a3c_tf.envs import Environment, make_env
 from a3c_tf.evaluation import BestKeeper
 from a3c_tf.events import Events
+from a3c_tf.files import writing, written_whole
 from a3c_tf.ledger import Ledger
 from a3c_tf.metrics import Metrics, check_show, display
 from a3c_tf.runs import RunFolder, existing_run, new_run, write_config
 from a3c_tf.session import Session
-from a3c_tf.spaces import write_specs
+from a3c_tf.spaces import read_specs, write_specs
 from a3c_tf.tables import read_columns
 from a3c_tf.tf1 import tf
 from a3c_tf.worker import Worker
@@ -54,8 +55,30 @@ class Result:
     run_folder: Path
 
 
-class HangingWorkerError(RuntimeError):
+class HangingWorkerError(RunError):
     """A worker did not end when it was asked to; the message says which, and where it hangs."""
+
+
+class Task(Protocol):
+    """What runs in a thread of its own until it is done or asked to stop."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def place(self) -> str:
+        """where it is, for a message"""
+
+    def work(self) -> None: ...
+
+
+class LastEvaluation:
+    """The evaluation of what the whole budget came to, as a task: it can be stopped as a worker can."""
+
+    name = place = "last evaluation"
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.work = ledger.last_evaluation
 
 
 def train(config: Config, show: str = "auto") -> Result:
@@ -75,8 +98,9 @@ def train(config: Config, show: str = "auto") -> Result:
             _log.info("observations of shape %s are seen flattened, as %d numbers", seen.shape, seen.size)
         built = build_graph(config, envs[0].observation_spec, envs[0].action_spec)
         run = closing.enter_context(new_run(config))
-        write_specs(run.spaces, envs[0].observation_spec, envs[0].action_spec)
-        return _run(config, show, run, built, envs, closing, resume=False)
+        with writing(run.path):
+            write_specs(run.spaces, envs[0].observation_spec, envs[0].action_spec)
+        return _run(config, show, run, built, envs, closing, begun=False)
 
 
 def resume(run_folder: str | Path, show: str = "auto", **given: Any) -> Result:
@@ -90,8 +114,12 @@ def resume(run_folder: str | Path, show: str = "auto", **given: Any) -> Result:
         run = closing.enter_context(existing_run(run_folder))
         config = Config.read(run.config).resumed(given)
         envs = _make_envs(config, closing)
+        begun = run.metrics.exists() or bool(find_checkpoints(run.checkpoints))
+        if not begun:
+            _log.warning("%s was stopped before its first checkpoint and starts from its beginning", run.path)
+        _check_spaces(run, envs[0])
         built = build_graph(config, envs[0].observation_spec, envs[0].action_spec)
-        return _run(config, show, run, built, envs, closing, resume=True)
+        return _run(config, show, run, built, envs, closing, begun)
 
 
 def _run(
@@ -101,7 +129,7 @@ def _run(
     built: Any,
     envs: list[Environment],
     closing: contextlib.ExitStack,
-    resume: bool,
+    begun: bool,
 ) -> Result:
     checkpointer = Checkpointer(run.checkpoints, built, config)
     best = BestKeeper(run, built, config, envs[config.workers :]) if config.evaluation_interval else None
@@ -112,23 +140,24 @@ def _run(
     session = closing.enter_context(contextlib.closing(Session(built.graph)))
     session.run(initializer)
     checkpointer.bind(session)
-    if best:
-        best.bind(session)
-    if resume:
+    if begun:
         state = checkpointer.restore()
-        write_config(run, config)
+        with writing(run.config):
+            write_config(run, config)
     else:
         state = RunState()
         checkpointer.snapshot(state)
         checkpointer.save()
+    if best:
+        best.bind(session, state)
     read_weights = session.call(list(weights.values()))
     events = Events(
         run, built.graph, config, state.steps, list(built.worker_nets[0].report),
         lambda: dict(zip(weights, read_weights(), strict=True)),
     )  # fmt: skip
     metrics = Metrics(run, events, display(show, config, state), state)
-    ledger = Ledger(config, metrics, checkpointer, best, state)
     coordinator = tf.train.Coordinator(clean_stop_exception_types=[])
+    ledger = Ledger(config, metrics, checkpointer, best, state, coordinator.should_stop)
     workers = [
         Worker(
             i, config, env, net.calls(session, config), ledger.counters, coordinator.should_stop, ledger.episode,
@@ -139,11 +168,12 @@ def _run(
     try:
         with _saved_at_the_end(run, metrics, checkpointer):
             _run_threads(workers, coordinator, checkpointer.save_if_due)
+            _run_threads([LastEvaluation(ledger)], coordinator, checkpointer.save_if_due)
             ledger.finish()
     except HangingWorkerError:
         closing.pop_all()  # what a hanging worker may still be using cannot be closed
         raise
-    columns = read_columns(run.metrics, "running_return")
+    columns = _metrics(run)
     return Result(
         returns=columns["episode_return"],
         running_returns=columns["running_return"],
@@ -160,36 +190,46 @@ def _make_envs(config: Config, closing: contextlib.ExitStack) -> list[Environmen
     return [closing.enter_context(contextlib.closing(make_env(config.env))) for _ in range(number)]
 
 
-def _run_threads(workers: list[Worker], coordinator: Any, save_if_due: Callable[[], None]) -> None:
-    """Run each worker in a thread of its own until all have ended; raises what the first failure raised."""
+def _check_spaces(run: RunFolder, env: Environment) -> None:
+    """Refuse another environment, which may have networks of the same shapes; write what a kill left unwritten."""
+    here = env.observation_spec, env.action_spec
+    if not run.spaces.exists():
+        write_specs(run.spaces, *here)
+    for there, spec in zip(read_specs(run.spaces), here, strict=True):
+        if there != spec:
+            raise UsageError(f"{run.spaces}: of another environment: {there} there and {spec} here")
+
+
+def _run_threads(tasks: Sequence[Task], coordinator: Any, save_if_due: Callable[[], None]) -> None:
+    """Run each task in a thread of its own until all have ended; raises what the first failure raised."""
+    coordinator.clear_stop()
     threads = [
-        # bound to its own worker by args: a closure over a loop variable could run one worker twice
-        threading.Thread(target=_run_worker, args=(worker, coordinator), name=worker.name, daemon=True)
-        for worker in workers
+        # bound to its own task by args: a closure over a loop variable could run one task twice
+        threading.Thread(target=_run_task, args=(task, coordinator), name=task.name, daemon=True)
+        for task in tasks
     ]
-    for thread in threads:
-        thread.start()
     try:
+        for thread in threads:
+            thread.start()
         while any(thread.is_alive() for thread in threads) and not coordinator.wait_for_stop(timeout=0.1):
             save_if_due()
     finally:
         coordinator.request_stop()
-        _join(threads)
+        _join([thread for thread in threads if thread.ident], coordinator)
     coordinator.join(threads)
 
 
-def _run_worker(worker: Worker, coordinator: Any) -> None:
+def _run_task(task: Task, coordinator: Any) -> None:
     try:
-        worker.work()
+        task.work()
     except BaseException as error:  # whatever an environment raises ends the run, SystemExit too
-        note = f"in worker {worker.name}, its episode {worker.episodes_run}, step {worker.length}"
+        note = f"in {task.place}"
         _log.error("%s: %s: %s", note, type(error).__name__, error)  # the Coordinator keeps only the first
-        if hasattr(error, "add_note"):  # Python 3.11
-            error.add_note(note)
+        error.__notes__ = [*getattr(error, "__notes__", []), note]  # type: ignore[attr-defined]  # Python 3.10 has no add_note
         coordinator.request_stop(error)
 
 
-def _join(threads: list[threading.Thread]) -> None:
+def _join(threads: list[threading.Thread], coordinator: Any) -> None:
     """Wait for the threads to end. Raises ``HangingWorkerError`` if one takes longer than the grace period."""
     deadline = time.monotonic() + GRACE_SECONDS
     for thread in threads:
@@ -201,7 +241,12 @@ def _join(threads: list[threading.Thread]) -> None:
         if thread.is_alive() and thread.ident in frames
     ]
     if hanging:
-        raise HangingWorkerError(f"{GRACE_SECONDS:.0f} s after the stop was asked for, " + "\n".join(hanging))
+        message = f"{GRACE_SECONDS:.0f} s after the stop was asked for, " + "\n".join(hanging)
+        try:
+            coordinator.join([])
+        except BaseException as failure:
+            raise HangingWorkerError(message) from failure
+        raise HangingWorkerError(message) from None
 
 
 @contextlib.contextmanager
@@ -209,17 +254,32 @@ def _saved_at_the_end(run: RunFolder, metrics: Metrics, checkpointer: Checkpoint
     """Save, close and draw however the run ends; a failure to do so never hides the run's own."""
 
     def leave() -> None:
-        checkpointer.save()
-        metrics.close()
-        plotting.write(plotting.learning_curves([run.path]), run.learning_curve)
+        with contextlib.ExitStack() as parts:  # each is done, whatever becomes of the others
+            parts.callback(_draw, run)
+            parts.callback(metrics.close)
+            parts.callback(checkpointer.save)
 
     try:
         yield
-    except BaseException:
+        leave()
+    except BaseException:  # Ctrl-C while leaving too: then once more
         try:
             leave()
             _log.warning("the run is saved at step %d; to go on: --resume %s", checkpointer.saved_step, run.path)
         except Exception as error:
-            _log.error("the run could not be saved at its end: %s", error)
+            _log.error("the run's last checkpoint is of step %d: %s", checkpointer.saved_step, error)
         raise
     leave()
+
+
+def _metrics(run: RunFolder) -> dict[str, np.ndarray]:
+    try:
+        return read_columns(run.metrics, "running_return")
+    except UsageError as error:  # somebody took it away while the run went on
+        raise RunError(str(error)) from None
+
+
+def _draw(run: RunFolder) -> None:
+    _metrics(run)
+    with writing(run.learning_curve), written_whole(run.learning_curve) as new:
+        plotting.learning_curves([run.path]).savefig(new, dpi=130, format="png")

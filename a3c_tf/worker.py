@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from a3c_tf.config import Config
+from a3c_tf.config import Config, RunError
 from a3c_tf.counters import Counters
 from a3c_tf.envs import Environment
 from a3c_tf.returns import lambda_returns, n_step_returns
@@ -45,10 +45,14 @@ class Episode(NamedTuple):
     """what else the network reports of that rollout"""
 
 
+class NotFiniteError(RunError, FloatingPointError):
+    """A rollout holds NaN or an infinity; it was not learnt."""
+
+
 class Worker:
     """Runs episodes with its own environment and local network until the budget or a stop ends it.
 
-    ``work`` raises what the environment raises, and ``FloatingPointError`` for numbers that are not finite.
+    ``work`` raises what the environment raises, and ``NotFiniteError`` for numbers that are not finite.
 
     ``episodes_run`` are those that it has finished already, in a run that goes on.
 
@@ -159,10 +163,15 @@ class Worker:
     def _check_finite(self, field: str, numbers: np.ndarray, advice: str) -> None:
         """Called before the push, so that nothing wrong is ever learnt."""
         if not np.isfinite(numbers).all():
-            raise FloatingPointError(
-                f"{self.name}, its episode {self.episodes_run}, step {self.length}: expected finite numbers, got "
-                f"{field} {numbers[~np.isfinite(numbers)][0]} in the last {len(self.buffer_r)} steps; {advice}"
+            raise NotFiniteError(
+                f"expected finite numbers, got {field} {numbers[~np.isfinite(numbers)][0]} in the last "
+                f"{len(self.buffer_r)} steps; {advice}"
             )
+
+    @property
+    def place(self) -> str:
+        """Where the worker is, for a message."""
+        return f"worker {self.name}, its episode {self.episodes_run}, step {self.length}"
 
     def _learning_rate_scale(self) -> tuple[np.ndarray, ...]:
         """What is fed beside the rollout: the part of the learning rate that is left, if it decays."""

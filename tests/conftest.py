@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -164,3 +165,13 @@ def switch_threads_at(request: pytest.FixtureRequest) -> Iterator[Callable[[str]
 
     yield switch_threads_at
     threading.settrace(before)
+
+
+@pytest.fixture
+def signals_put_back() -> Iterator[None]:
+    """For what a program does to its process when it is run within the tests'."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)

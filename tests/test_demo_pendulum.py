@@ -57,6 +57,7 @@ WRONG = {
 SMALL = ["--workers", "1", "--episodes", "1"]
 
 
+@pytest.mark.usefixtures("signals_put_back")
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_input_is_one_line_and_exit_2(
     case: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -101,7 +102,17 @@ def test_help_names_every_option_without_loading_tensorflow() -> None:
     done = run_python("-c", LOADED.format(demo=str(DEMO), arguments=["--help"]))
     assert done.stdout.splitlines()[-1] == "exit 0 []"
     assert done.stderr == ""
-    for option in ("--env", "--preset", "--episodes", "--workers", "--seed", "--log-dir", "--verbose", "--show"):
+    for option in (
+        "--env",
+        "--preset",
+        "--episodes",
+        "--workers",
+        "--seed",
+        "--log-dir",
+        "--resume",
+        "--verbose",
+        "--show",
+    ):
         assert option in done.stdout
 
 

@@ -16,13 +16,14 @@ from tests.conftest import ROOT, run_python
 LAYERS: dict[str, dict[str, set[str]]] = {
     "numbers": {
         "config": set(),
+        "files": {"config"},
         "counters": set(),
         "returns": {"numpy"},
-        "spaces": {"numpy", "config"},
+        "spaces": {"numpy", "config", "files"},
         "envs": {"numpy", "config", "spaces"},
-        "runs": {"filelock", "config"},
-        "tables": {"numpy", "config"},
-        "plotting": {"numpy", "matplotlib", "config", "runs", "tables"},
+        "runs": {"filelock", "config", "files"},
+        "tables": {"numpy", "config", "files"},
+        "plotting": {"numpy", "matplotlib", "config", "files", "runs", "tables"},
         "programs": {"config"},
     },
     "graph": {
@@ -38,15 +39,15 @@ LAYERS: dict[str, dict[str, set[str]]] = {
     },
     "threads": {
         "worker": {"numpy", "config", "counters", "envs", "returns"},
-        "checkpoint": {"config", "tf1", "acnet", "session"},
-        "events": {"numpy", "config", "counters", "runs", "tf1", "worker"},
-        "metrics": {"tqdm", "config", "counters", "events", "runs", "tables", "checkpoint", "worker"},
+        "checkpoint": {"numpy", "config", "files", "tf1", "acnet", "session"},
+        "events": {"numpy", "config", "counters", "files", "runs", "tf1", "worker"},
+        "metrics": {"tqdm", "config", "counters", "events", "files", "runs", "tables", "checkpoint", "worker"},
         "evaluation": {
-            *("numpy", "config", "envs", "runs", "spaces", "tables", "tf1", "acnet", "session", "checkpoint")
+            *("numpy", "config", "envs", "files", "runs", "spaces", "tables", "tf1", "acnet", "session", "checkpoint")
         },
         "ledger": {"config", "counters", "checkpoint", "evaluation", "metrics", "worker"},
         "trainer": {
-            *("numpy", "config", "envs", "runs", "plotting", "spaces", "tables", "tf1"),
+            *("numpy", "config", "envs", "files", "runs", "plotting", "spaces", "tables", "tf1"),
             *("acnet", "session", "worker", "metrics", "checkpoint", "evaluation", "events", "ledger"),
         },
         "export": {"config", "policies", "spaces", "tf1", "acnet", "session", "checkpoint", "evaluation"},

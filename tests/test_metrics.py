@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from a3c_tf.config import UsageError
+from a3c_tf.checkpoint import RunState
 from a3c_tf.counters import FinishedEpisode
 from a3c_tf.metrics import CSV_FIELDS, PlainLines, ProgressBar, display
 from a3c_tf.tf1 import tf
@@ -150,17 +150,15 @@ def test_a_line_has_the_originals_form_and_cuts_the_fraction_off(
 
 def test_the_words_for_a_display(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
-    assert isinstance(display("auto", small_config()), PlainLines)
-    assert isinstance(display("lines", small_config()), PlainLines)
+    assert isinstance(display("auto", small_config(), RunState()), PlainLines)
+    assert isinstance(display("lines", small_config(), RunState()), PlainLines)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    bar = display("auto", small_config())
+    bar = display("auto", small_config(), RunState())
     assert isinstance(bar, ProgressBar)
     bar.close()
-    assert isinstance(display("lines", small_config()), PlainLines)
-    display("none", small_config()).episode(TOLD, FinishedEpisode(0, 0.0, 1))
+    assert isinstance(display("lines", small_config(), RunState()), PlainLines)
+    display("none", small_config(), RunState()).episode(TOLD, FinishedEpisode(0, 0.0, 1))
     assert capsys.readouterr().out == ""
-    with pytest.raises(UsageError, match=r"show = 'quiet': expected 'auto', 'lines' or 'none'"):
-        display("quiet", small_config())
 
 
 @pytest.mark.parametrize(
@@ -170,7 +168,7 @@ def test_the_words_for_a_display(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 def test_the_bar_counts_the_budget_and_tells_return_and_speed(
     budget: dict[str, Any], total: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bar = ProgressBar(small_config(**budget))
+    bar = ProgressBar(small_config(**budget), RunState())
     for episode in range(10):
         bar.episode(TOLD, FinishedEpisode(episode, -321.4, 50 * (episode + 1)))
     bar.close()

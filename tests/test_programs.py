@@ -7,6 +7,8 @@ import pytest
 from a3c_tf.config import UsageError
 from a3c_tf.programs import exit_code
 
+pytestmark = pytest.mark.usefixtures("signals_put_back")
+
 
 def raising(error: BaseException) -> int:
     raise error

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from a3c_tf.config import Config, UsageError
-from a3c_tf.runs import RunFolder, new_run
+from a3c_tf.runs import RunFolder, existing_run, new_run
 from tests.conftest import ToyEnv, everything_in, small_config
 
 
-def create(path: Path | None = None, **settings: object) -> RunFolder:
-    """A new run's folder, left again at once."""
-    with new_run(small_config(log_dir=path and str(path), **settings)) as run:
+def create(path: Path | None, **settings: Any) -> RunFolder:
+    """Make a run folder and let it go again; None: let it choose its place."""
+    with new_run(small_config(log_dir=str(path) if path else None, **settings)) as run:
         return run
 
 
@@ -90,7 +92,7 @@ def test_without_a_folder_given_it_is_named_after_environment_and_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    paths = [create().path for _ in range(3)]
+    paths = [create(None).path for _ in range(3)]
     assert len(set(paths)) == 3, "runs of one second have folders of their own"
     assert all(re.fullmatch(r"Pendulum-v1-\d{8}-\d{6}(-\d)?", path.name) for path in paths)
     assert {path.parent for path in paths} == {Path("runs")}
@@ -101,6 +103,54 @@ def test_a_name_made_of_an_environment_stays_below_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, env: object
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    path = create(env=env).path
+    path = create(None, env=env).path
     assert path.resolve().parent == tmp_path.resolve() / "runs"
     assert re.fullmatch(r"[A-Za-z0-9._-]+", path.name)
+
+
+OVERWRITES = pytest.mark.xfail(strict=True, reason="a file or a link called .lock or .holder is taken for our own")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        pytest.param(".holder", "file", marks=OVERWRITES),
+        pytest.param(".holder", "link", marks=OVERWRITES),
+        pytest.param(".lock", "file", marks=OVERWRITES),
+        (".lock", "link"),
+        (".config.json.new", "file"),
+        (".config.json.new", "link"),
+    ],
+)
+def test_a_users_file_with_the_name_of_one_of_ours_stays_as_it_was(tmp_path: Path, name: str, kind: str) -> None:
+    outside, folder = tmp_path / "thesis.tex", tmp_path / "folder"
+    outside.write_text("years of work")
+    folder.mkdir()
+    if kind == "file":
+        (folder / name).write_text("mine")
+    else:
+        (folder / name).symlink_to(outside)
+    with pytest.raises(UsageError):
+        create(folder)
+    assert outside.read_text() == "years of work"
+    assert (folder / name).read_text() == ("mine" if kind == "file" else "years of work")
+
+
+def test_a_run_in_use_is_refused_with_who_holds_it_and_free_again_afterwards(tmp_path: Path) -> None:
+    with new_run(small_config(log_dir=str(tmp_path / "run"))) as run:
+        with (
+            pytest.raises(UsageError, match=rf"in use by process {os.getpid()} on .*another folder"),
+            existing_run(run.path),
+        ):
+            pass
+        with pytest.raises(UsageError, match="run folder"):
+            create(run.path)
+    with existing_run(run.path) as again:
+        assert again == run
+
+
+def test_what_is_no_run_cannot_be_resumed(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(UsageError, match=r"expected a run to resume"), existing_run(path):
+            pass
+    assert everything_in(tmp_path) == {}
