@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import time
@@ -17,6 +18,8 @@ from a3c_tf.runs import RunFolder
 from a3c_tf.tf1 import tf
 from a3c_tf.worker import Episode
 
+WRITE_ERRORS = (OSError, tf.errors.OpError, LookupError, RuntimeError)
+"""what a FileWriter raises if the disk is full or gone depends on the system's error number"""
 SCALARS_SECONDS = 0.25
 """time between two reports on the learner: written for each episode, they would cost more than they tell"""
 HISTOGRAMS_SECONDS = 30.0

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from a3c_tf.config import Config, UsageError
+from a3c_tf.files import written_whole
 from a3c_tf.runs import RunFolder
 from a3c_tf.tables import read_columns
 
@@ -81,10 +82,9 @@ def write(figure: Any, path: str | Path) -> None:
     target = Path(path)
     if target.suffix[1:] not in figure.canvas.get_supported_filetypes():
         raise UsageError(f"picture {path}: expected a name that ends in .png, .pdf or .svg")
-    new = target.with_name(f".{target.name}")
     try:
-        figure.savefig(new, dpi=130, format=target.suffix[1:])
-        new.replace(target)
+        with written_whole(target) as new:
+            figure.savefig(new, dpi=130, format=target.suffix[1:])
     except OSError as error:
         raise UsageError(f"picture {path}: cannot be written: {error.strerror or error}") from None
 

@@ -41,10 +41,12 @@ def film(
         env.reset(seed)
         env.render()  # what cannot be filmed is told before a file is begun
         with _written(path, env.frames_per_second) as writer:
+
+            def watch() -> None:
+                writer.append_data(env.render())
+
             for each in range(seed, seed + episodes):
-                played = play(
-                    lambda s: policy.act(s, rng), [env], [each], policy.config, lambda: writer.append_data(env.render())
-                )
+                played = play(lambda s: policy.act(s, rng), [env], [each], policy.config, watch=watch)
                 returns.extend(played.returns)
     finally:
         env.close()

@@ -16,6 +16,7 @@ from tests.conftest import ROOT, run_python
 LAYERS: dict[str, dict[str, set[str]]] = {
     "numbers": {
         "config": set(),
+        "files": {"config"},
         "counters": set(),
         "files": {"config"},
         "returns": {"numpy"},
