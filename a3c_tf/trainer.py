@@ -256,8 +256,9 @@ def _saved_at_the_end(run: RunFolder, metrics: Metrics, checkpointer: Checkpoint
     def leave() -> None:
         with contextlib.ExitStack() as parts:  # each is done, whatever becomes of the others
             parts.callback(_draw, run)
-            parts.callback(metrics.close)
             parts.callback(checkpointer.save)
+            # first, for TensorFlow's save flushes the events' file too, and passes over its errors
+            parts.callback(metrics.close)
 
     try:
         yield

@@ -18,7 +18,6 @@ LAYERS: dict[str, dict[str, set[str]]] = {
         "config": set(),
         "files": {"config"},
         "counters": set(),
-        "files": {"config"},
         "returns": {"numpy"},
         "spaces": {"numpy", "config", "files"},
         "envs": {"numpy", "config", "spaces"},
