@@ -228,8 +228,8 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "critic_learning_rate": 3e-3,
             "learning_rate_decay": "linear",
             "max_grad_norm": 2.0,
-            "evaluation_interval": 20_000,
-            "evaluation_episodes": 100,
+            "evaluation_interval": 50_000,
+            "evaluation_episodes": 50,
         },
     },
 }

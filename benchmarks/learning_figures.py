@@ -34,7 +34,7 @@ Curves = Mapping[str, Sequence[dict[str, np.ndarray]]]
 
 def over_original(curves: Curves, original: Mapping[str, Sequence[np.ndarray]]) -> Any:
     """Our running returns per episode over an original's: one panel for each number of workers."""
-    figure = _figure(5.4 * len(curves), 4.6)
+    figure = _figure(7 * len(curves), 5)
     panels = figure.subplots(1, len(curves), sharey=True, squeeze=False)[0]
     for axes, (label, runs) in zip(panels, curves.items(), strict=True):
         ours = _stacked([run["running_return"] for run in runs])
@@ -42,7 +42,8 @@ def over_original(curves: Curves, original: Mapping[str, Sequence[np.ndarray]]) 
         theirs = _same_workers(label, original)
         for number, (name, run) in enumerate((name, run) for name, runs_ in theirs.items() for run in runs_):
             first = f"{name}, {len(theirs[name])} runs" if number == 0 else None
-            axes.plot(np.arange(1, len(run) + 1), run, color="black", lw=0.8, alpha=0.75, label=first)
+            axes.plot(np.arange(1, len(run) + 1), run, color="black", lw=0.6, alpha=0.6, label=first, zorder=1)
+        axes.set_title("running return, ours with the median and all between lowest and highest", fontsize=9.5)
         axes.set_xlabel("episode, all workers")
         _finish(axes)
         axes.legend(frameon=False, loc="lower right")
@@ -94,8 +95,8 @@ def _figure(width: float, height: float) -> Any:
 
 
 def _band(axes: Any, x: np.ndarray, runs: np.ndarray, colour: str, label: str) -> None:
-    axes.fill_between(x, runs.min(0), runs.max(0), color=colour, alpha=0.2, lw=0)
-    axes.plot(x, np.median(runs, 0), color=colour, lw=1.8, label=label)
+    axes.fill_between(x, runs.min(0), runs.max(0), color=colour, alpha=0.25, lw=0, zorder=2)
+    axes.plot(x, np.median(runs, 0), color=colour, lw=1.8, label=label, zorder=3)
 
 
 def _stacked(curves: Sequence[np.ndarray]) -> np.ndarray:
