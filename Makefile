@@ -24,19 +24,21 @@ lint: $(VENV)/installed-dev
 check: test lint
 
 $(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' || { \
-	  echo "TensorFlow has no wheel for `$(PYTHON) --version`: use Python 3.10, 3.11, 3.12 or 3.13, as in 'make $(MAKECMDGOALS) PYTHON=python3.12'" >&2; \
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' 2>/dev/null || { \
+	  echo "TensorFlow has no wheel for $(PYTHON) (`$(PYTHON) --version 2>&1 || :`):" \
+	    "use Python 3.10, 3.11, 3.12 or 3.13, as in 'make $(or $(MAKECMDGOALS),demo) PYTHON=python3.12'" >&2; \
 	  exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; } # without pip it would look finished next time
 
 $(VENV)/installed: requirements.txt setup.py | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
-	touch $@
+	@echo "Installing into $(VENV); TensorFlow is large, so this takes some minutes, once"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
 
 $(VENV)/installed-dev: requirements-dev.txt $(VENV)/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
-	touch $@
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

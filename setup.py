@@ -25,6 +25,7 @@ setup(
         "matplotlib>=3.8",
         "tensorboard>=2.20",
         "tqdm>=4.60",
+        "filelock>=3.12",
     ],
     extras_require={
         "gymnasium": ["gymnasium>=1.0"],

@@ -16,6 +16,7 @@ _HOMES: dict[str, str] = {
     "UsageError": "a3c_tf.config",
     "build_graph": "a3c_tf.acnet",
     "train": "a3c_tf.trainer",
+    "resume": "a3c_tf.trainer",
     "Result": "a3c_tf.trainer",
     "load_policy": "a3c_tf.evaluate",
     "evaluate": "a3c_tf.evaluate",

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from a3c_tf import networks
 from a3c_tf.config import Config
 from a3c_tf.optimizers import Optimizers
 from a3c_tf.policies import NormalPolicy
-from a3c_tf.session import Call, Session
 from a3c_tf.spaces import ActionSpec, ObservationSpec, action_spec, observation_spec
 from a3c_tf.tf1 import quiet_deprecations, tf
 
 Tensor = Any
 Operation = Any
+Call = Callable[..., list[Any]]
 
 GLOBAL_NET_SCOPE = "Global_Net"
 
@@ -127,7 +128,7 @@ class ACNet:
                 *_assign_all(self.a_params, global_ac.a_params), *_assign_all(self.c_params, global_ac.c_params)
             )
 
-    def calls(self, session: Session, config: Config) -> NetCalls:
+    def calls(self, session: Door, config: Config) -> NetCalls:
         """A local network's callables on a session of its graph."""
         rollout = [self.s, self.a_his, self.v_target]
         if self.learning_rate_scale is not None:
@@ -140,6 +141,13 @@ class ACNet:
             update_global_and_report=session.call([self.a_loss, self.c_loss], rollout, [self.push_then_pull_op]),
             pull_global=session.call([], [], [*self.pull_a_params_op, *self.pull_c_params_op]),
         )
+
+
+class Door(Protocol):
+    """What a network needs of a session, whatever runs behind it."""
+
+    def call(self, fetches: Sequence[Any], feeds: Sequence[Any] = (), targets: Sequence[Any] = ()) -> Call:
+        """A callable from an array for each of ``feeds`` to an array for each of ``fetches``."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,6 +178,8 @@ class A3CGraph:
     graph: Any
     global_net: ACNet
     worker_nets: list[ACNet]
+    shared_variables: list[Any]
+    """the global network's variables and the optimizers' statistics: all that is learnt"""
 
 
 def build_graph(config: Config, observation_space: Any, action_space: Any) -> A3CGraph:
@@ -187,4 +197,6 @@ def build_graph(config: Config, observation_space: Any, action_space: Any) -> A3
         worker_nets = [
             ACNet(f"W_{i}", observations, actions, config, global_net, optimizers) for i in range(config.workers)
         ]
-    return A3CGraph(graph, global_net, worker_nets)
+        local = {variable.ref() for net in worker_nets for variable in net.a_params + net.c_params}
+        shared = [variable for variable in tf.global_variables() if variable.ref() not in local]
+    return A3CGraph(graph, global_net, worker_nets, shared)

@@ -21,6 +21,13 @@ class UsageError(ValueError):
     """
 
 
+class RunError(Exception):
+    """A run that had begun cannot go on; the message says what was found and what to do.
+
+    A note says in which worker. Programs print it as one line and exit with 1.
+    """
+
+
 @dataclasses.dataclass(frozen=True)
 class Config:
     """Settings of one training run; the defaults are the TensorFlow original's on Pendulum.
@@ -93,6 +100,10 @@ class Config:
     evaluation_episodes: int = 20
     """episodes of one evaluation, always from the same starts"""
 
+    checkpoint_seconds: float = 60.0
+    """seconds after which the run is saved again"""
+    checkpoint_episodes: int = 100
+    """episodes after which the run is saved again, if that is sooner"""
     running_return_decay: float = 0.9
     """running return = decay · old + (1 - decay) · new"""
     log_dir: str | None = None
@@ -109,6 +120,8 @@ class Config:
         check.whole("rollout_steps", 1)
         check.whole("evaluation_interval", 1, optional=True)
         check.whole("evaluation_episodes", 1)
+        check.positive("checkpoint_seconds")
+        check.whole("checkpoint_episodes", 1)
         check.whole("actor_hidden", 1)
         check.whole("critic_hidden", 1)
         check.number("gamma", 0.0, 1.0)
@@ -147,9 +160,7 @@ class Config:
         Raises ``UsageError`` for an unknown preset, a preset that does not know the environment, and
         changes that are not settings.
         """
-        unknown = sorted(set(changes) - {field.name for field in dataclasses.fields(cls)})
-        if unknown:
-            raise UsageError(f"{', '.join(unknown)}: no such setting; see the fields of a3c_tf.Config")
+        _check_known(changes)
         settings = _preset_settings(name, env)
         return cls(**{**settings, "env": env, "preset_name": name, **changes})
 
@@ -180,14 +191,38 @@ class Config:
         """The id, or ``module:name`` of a callable."""
         return self.env if isinstance(self.env, str) else name_of(self.env)
 
+    def resumed(self, given: dict[str, Any]) -> Config:
+        """These settings, read from a run, with what is ``given`` for going on with it.
+
+        What equals them is accepted, and a budget may be larger. Raises ``UsageError`` for anything else.
+        """
+        _check_known(given)
+        changes = {}
+        for field, value in given.items():
+            here = getattr(self, field)
+            if field == "env" and callable(value):
+                here, changes[field] = here if callable(here) else value, value
+                if name_of(value) != self.env_name:
+                    raise _different(field, self.env_name, name_of(value))
+            elif field in ("max_episodes", "max_steps"):
+                if (here or math.inf) > (value or math.inf):
+                    raise _different(field, here, f"{value}: a smaller budget")
+                changes[field] = value
+            elif value != here:
+                raise _different(field, here, value)
+        return self.replace(**changes)
+
     def to_json(self) -> str:
         """The settings as JSON text; a callable environment stands there by its name."""
         return json.dumps({**dataclasses.asdict(self.replace(env=self.env_name))}, indent=1) + "\n"
 
     @classmethod
     def read(cls, path: str | Path) -> Config:
-        """Settings from the ``config.json`` of a run."""
-        return cls(**json.loads(Path(path).read_text(encoding="utf-8")))
+        """Settings from the ``config.json`` of a run. Raises ``UsageError`` if it is not one."""
+        try:
+            return cls(**json.loads(Path(path).read_text(encoding="utf-8")))
+        except (OSError, TypeError, ValueError) as error:
+            raise UsageError(f"{path}: expected the settings of a run: {error}") from None
 
 
 # The first preset that lists an environment is its default. Sources: `classic` is the TensorFlow
@@ -269,6 +304,16 @@ def _preset_settings(name: str, env: str | Callable[[], Any]) -> dict[str, Any]:
             f"preset {name!r} has no settings for {key}, only for {', '.join(PRESETS[name])}; use 'general' there"
         )
     return PRESETS[name][key]
+
+
+def _check_known(settings: dict[str, Any]) -> None:
+    unknown = sorted(set(settings) - {field.name for field in dataclasses.fields(Config)})
+    if unknown:
+        raise UsageError(f"{', '.join(unknown)}: no such setting; see the fields of a3c_tf.Config")
+
+
+def _different(field: str, saved: Any, given: Any) -> UsageError:
+    return UsageError(f"{field}: the run to resume has {saved}, got {given}; only the budget may differ, and grow")
 
 
 class _Checks:

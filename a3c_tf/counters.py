@@ -20,19 +20,25 @@ class Counters:
     """Hands out a budget of episodes and steps so that exactly the budget is used.
 
     An episode and the steps of a rollout are claimed before they are run; what was claimed in vain is
-    given back. ``None`` stands for no limit.
+    given back. ``None`` stands for no limit. ``episodes`` and ``steps`` are those used already.
     """
 
-    def __init__(self, max_episodes: int | None, max_steps: int | None, running_return_decay: float) -> None:
+    def __init__(
+        self,
+        max_episodes: int | None,
+        max_steps: int | None,
+        running_return_decay: float,
+        episodes: int = 0,
+        steps: int = 0,
+        running_return: float | None = None,
+    ) -> None:
         self._max_episodes = max_episodes
         self._max_steps = max_steps
         self._decay = running_return_decay
         self._lock = threading.Lock()
-        self._episodes_claimed = 0
-        self._steps_claimed = 0
-        self.episodes = 0
-        self.steps = 0
-        self.running_return: float | None = None
+        self.episodes = self._episodes_claimed = episodes
+        self.steps = self._steps_claimed = steps
+        self.running_return = running_return
 
     def claim_episode(self) -> bool:
         """Whether there is an episode left to run, and a step to run it with; it is then the caller's."""

@@ -12,12 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from a3c_tf.config import UsageError
+from a3c_tf.config import RunError, UsageError
 from a3c_tf.spaces import ActionSpec, ObservationSpec, action_spec, observation_spec
 
 # Wrappers that the libraries put around every environment. Their checks are made here once, their
 # step costs more than a cheap environment's own, and the time limit is kept as a number.
 _STANDARD_WRAPPERS = ("OrderEnforcing", "PassiveEnvChecker", "TimeLimit")
+_ANSWER = "(observation, reward, terminated, truncated, info)"
+
+
+class WrongAnswerError(RunError, ValueError):
+    """An environment's ``reset`` or ``step`` returned what cannot be understood."""
 
 
 class Environment:
@@ -25,7 +30,9 @@ class Environment:
 
     ``observation_spec`` and ``action_spec`` describe its spaces; ``time_limit`` is the number of steps
     after which its maker cuts an episode, or None where it does that itself or never.
-    Raises ``UsageError`` for spaces that cannot be learnt, ``ValueError`` for answers of the wrong form.
+    Raises ``UsageError`` for spaces that cannot be learnt, ``WrongAnswerError`` for answers of the wrong form:
+    the first answer of ``step`` is looked at closely, and every one of ``reset``; later steps, which are
+    many, only for their length and the observation's shape.
     """
 
     def __init__(self, raw: Any, name: str, time_limit: int | None = None) -> None:
@@ -40,7 +47,8 @@ class Environment:
         except UsageError as error:
             raise UsageError(f"environment {name}: {error}") from None
         self._raw = raw
-        self._step = raw.step
+        self._step = self._first_step
+        self._later_step = raw.step
         self._reset_takes_seed = True
 
     def reset(self, seed: int) -> np.ndarray:
@@ -50,11 +58,13 @@ class Environment:
             if len(answer) != 2 or not isinstance(answer[1], dict):
                 raise self._wrong("reset", "an observation or (observation, info)", f"a tuple of {len(answer)}")
             answer = answer[0]
-        return self._checked(answer, "reset")
+        self._check_observation(answer, "reset")
+        return np.asarray(answer)
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool]:
         """Take one step with a flat action [N_A]: (observation, reward, terminated, truncated)."""
         answer = self._step(self._shaped(action))
+        observation: Any
         if len(answer) == 5:
             observation, reward, terminated, truncated, _ = answer
         elif len(answer) == 4:  # before gym 0.26
@@ -62,8 +72,11 @@ class Environment:
             truncated = done and bool(info.get("TimeLimit.truncated", False))
             terminated = done and not truncated
         else:
-            raise self._wrong("step", "(observation, reward, terminated, truncated, info)", f"a tuple of {len(answer)}")
-        return self._checked(observation, "step"), float(reward), bool(terminated), bool(truncated)
+            raise self._wrong("step", _ANSWER, f"a tuple of {len(answer)}")
+        if getattr(observation, "shape", None) != self.observation_spec.shape:
+            self._check_observation(observation, "step")
+            observation = np.asarray(observation)
+        return observation, float(reward), bool(terminated), bool(truncated)
 
     def close(self) -> None:
         if hasattr(self._raw, "close"):
@@ -84,17 +97,40 @@ class Environment:
     def _shaped(self, action: np.ndarray) -> np.ndarray:
         return action if action.shape == self.action_spec.shape else action.reshape(self.action_spec.shape)
 
-    def _checked(self, observation: Any, call: str) -> np.ndarray:
-        if getattr(observation, "shape", None) != self.observation_spec.shape:
-            observation = np.asarray(observation)
-            if observation.shape != self.observation_spec.shape or observation.dtype == object:
-                raise self._wrong(
-                    call, f"an observation of shape {self.observation_spec.shape}", f"shape {observation.shape}"
-                )
-        return observation
+    def _first_step(self, action: np.ndarray) -> Any:
+        """Take a step and look at each part of the answer; the next ones go to the environment itself."""
+        answer = self._later_step(action)
+        if not isinstance(answer, (tuple, list)):
+            raise self._wrong("step", _ANSWER, type(answer).__name__)
+        if len(answer) in (4, 5):
+            observation, reward, *flags, info = answer
+            self._check_observation(observation, "step")
+            self._check_number("a number as reward", reward, "fiub")
+            for flag in flags:
+                self._check_number("True or False after the reward", flag, "biu")
+            if not hasattr(info, "get"):
+                raise self._wrong("step", "a dict as its last part", type(info).__name__)
+        self._step = self._later_step
+        return answer
 
-    def _wrong(self, call: str, expected: str, got: str) -> ValueError:
-        return ValueError(f"environment {self.name}: {call}() must return {expected}, got {got}")
+    def _check_observation(self, observation: Any, call: str) -> None:
+        expected = f"an observation of shape {self.observation_spec.shape}"
+        try:
+            array = np.asarray(observation)
+        except ValueError:  # ragged
+            raise self._wrong(call, expected, f"{type(observation).__name__} of unequal parts") from None
+        if array.shape != self.observation_spec.shape:
+            raise self._wrong(call, expected, f"shape {array.shape}")
+        if array.dtype.kind not in "fiub":
+            raise self._wrong(call, f"{expected} and real numbers", f"dtype {array.dtype}")
+
+    def _check_number(self, expected: str, value: Any, kinds: str) -> None:
+        array = np.asarray(value)
+        if array.size != 1 or array.dtype.kind not in kinds:
+            raise self._wrong("step", expected, f"{type(value).__name__} {value!r}")
+
+    def _wrong(self, call: str, expected: str, got: str) -> WrongAnswerError:
+        return WrongAnswerError(f"environment {self.name}: {call}() must return {expected}, got {got}")
 
 
 def make_env(env: str | Callable[[], Any]) -> Environment:
@@ -111,7 +147,10 @@ def make_env(env: str | Callable[[], Any]) -> Environment:
 
 def _from_library(library: str, env_id: str) -> Environment:
     if library not in ("gym", "gymnasium"):
-        raise UsageError(f"environment '{library}:{env_id}': expected an id, 'gym:ID' or 'gymnasium:ID'")
+        raise UsageError(
+            f"environment '{library}:{env_id}': expected an id, 'gym:ID' or 'gymnasium:ID'; "
+            "one made by a callable needs that callable again: env=..."
+        )
     module = _import_library(library)
     try:
         with warnings.catch_warnings(record=True) as told:

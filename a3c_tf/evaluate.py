@@ -11,15 +11,19 @@ import numpy as np
 
 from a3c_tf import checkpoint
 from a3c_tf.acnet import GLOBAL_NET_SCOPE, A3CGraph, ACNet
+from a3c_tf.checkpoint import RunState
 from a3c_tf.config import Config, UsageError
 from a3c_tf.envs import Environment, make_env
+from a3c_tf.files import writing
 from a3c_tf.runs import RunFolder
 from a3c_tf.session import Session
 from a3c_tf.spaces import ActionSpec, ObservationSpec, read_specs
+from a3c_tf.tables import begin, cut_back, read_columns
 from a3c_tf.tf1 import quiet_deprecations, tf
 
 Act = Callable[[np.ndarray], np.ndarray]
 """observations [K, N_S] float32 → actions [K, N_A] within the bounds"""
+_SCORE = "mean_return"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,9 +57,8 @@ class Policy:
         graph = tf.Graph()
         with graph.as_default(), graph.device("/cpu:0"), quiet_deprecations():
             net = ACNet(GLOBAL_NET_SCOPE, observations, actions, config, acts=True)
-            saver = checkpoint.make_saver(net.a_params + net.c_params, max_to_keep=1)
         self._session = Session(graph)
-        checkpoint.restore(saver, self._session, folder)
+        checkpoint.load_weights(folder, net.a_params + net.c_params, self._session)
         self._mode = self._session.call([net.policy.mode], [net.s])
         self._sample = self._session.call([net.A], [net.s, net.noise])
 
@@ -81,7 +84,7 @@ def load_policy(run: str | Path, which: str | None = None) -> Policy:
         raise UsageError(f"{run}: expected the folder of a run, with config.json and spaces.json")
     if which not in (None, "best", "last"):
         raise UsageError(f"which = {which!r}: expected 'best', 'last' or None")
-    best = folder.best.is_dir() if which is None else which == "best"
+    best = bool(checkpoint.find_checkpoints(folder.best)) if which is None else which == "best"
     return Policy(Config.read(folder.config), *read_specs(folder.spaces), folder.best if best else folder.checkpoints)
 
 
@@ -113,14 +116,23 @@ def evaluate(
     return Evaluation(np.array(returns), steps)
 
 
-def play(act: Act, envs: list[Environment], seeds: Sequence[int], config: Config) -> Evaluation:
-    """One episode for each seed, side by side, so that one call chooses the actions of all."""
+def play(
+    act: Act,
+    envs: list[Environment],
+    seeds: Sequence[int],
+    config: Config,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Evaluation:
+    """One episode for each seed, side by side, so that one call chooses the actions of all.
+
+    What is played when ``should_stop`` says so is of no use: the episodes are cut.
+    """
     returns = np.zeros(len(seeds))
     observations = np.stack([env.reset(seed).ravel() for env, seed in zip(envs, seeds, strict=False)])
     observations = observations.astype(np.float32)
     time_limit = config.max_episode_steps or envs[0].time_limit
     playing, length, steps = list(range(len(seeds))), 0, 0
-    while playing:
+    while playing and not should_stop():
         actions = act(observations[playing])
         length, steps = length + 1, steps + len(playing)
         still = []
@@ -138,33 +150,50 @@ class BestKeeper:
     """Evaluates the global policy now and then and keeps the best one in ``best/``.
 
     It acts on a local network of its own, so what it measures is what it saves, while the workers go on.
-    Its starts are seeds that no worker uses; ``steps`` counts its environment steps.
+    Its starts are seeds that no worker uses. Adds ops to the graph, so it is made before that is finalized.
     """
 
     def __init__(self, run: RunFolder, built: A3CGraph, config: Config, envs: list[Environment]) -> None:
         self._run, self._config, self._envs = run, config, envs
         with built.graph.as_default(), built.graph.device("/cpu:0"), quiet_deprecations():
             net = ACNet("Evaluation", envs[0].observation_spec, envs[0].action_spec, config, built.global_net)
-            globals_ = built.global_net.a_params + built.global_net.c_params
-            names = [variable.op.name for variable in globals_]
-            locals_ = net.a_params + net.c_params
-            self._saver = checkpoint.make_saver(dict(zip(names, locals_, strict=True)), max_to_keep=1)
+            names = [v.op.name for v in built.global_net.a_params + built.global_net.c_params]
+            # its score is saved with a policy, so that neither is ever without the other
+            score = tf.get_variable(_SCORE, [], tf.float64, trainable=False, use_resource=True)
+            self._score = tf.placeholder(tf.float64, [])
+            self._set_score = score.assign(self._score, read_value=False)
+            self._saver = checkpoint.WeightSaver(run.best, [*names, _SCORE], [*net.a_params, *net.c_params, score])
         self._net = net
-        sequence = np.random.SeedSequence([config.seed or 0, 2**31])
+        sequence = np.random.SeedSequence([config.seed or 0, 2**31])  # no worker has this number
         self._seeds = [int(seed >> 1) for seed in sequence.generate_state(len(envs))]
-        self._best = -np.inf
-        self.steps = 0
-        with run.evaluations.open("w", encoding="utf-8") as file:
-            file.write("global_step,mean_return,deviation,evaluation_steps\n")
 
-    def evaluate(self, session: Session, global_step: int) -> None:
-        """Measure the policy as it is now; save it if it is the best so far."""
-        session.call([], [], [*self._net.pull_a_params_op, *self._net.pull_c_params_op])()
-        mode = session.call([self._net.policy.mode], [self._net.s])
-        played = play(lambda s: mode(s)[0], self._envs, self._seeds, self._config)
-        self.steps += played.steps
-        with self._run.evaluations.open("a", encoding="utf-8") as file:
-            file.write(f"{global_step},{played.mean!r},{played.deviation!r},{self.steps}\n")
+    def bind(self, session: Session, state: RunState) -> None:
+        """Work on ``session`` from now on, and go on from ``state``: evaluations after it will be told again."""
+        self._session = session
+        self._pull = session.call([], [], [*self._net.pull_a_params_op, *self._net.pull_c_params_op])
+        self._mode = session.call([self._net.policy.mode], [self._net.s])
+        begin(self._run.evaluations, ("global_step", "mean_return", "deviation", "evaluation_steps"))
+        cut_back(self._run.evaluations, "evaluation_steps", state.evaluation_steps)
+        self.evaluated_at = max(read_columns(self._run.evaluations, "mean_return")["global_step"], default=-1)
+        kept = checkpoint.read_newest(self._run.best)
+        self._best = -np.inf if kept is None else float(kept[_SCORE])
+
+    def evaluate(self, global_step: int, steps_before: int, should_stop: Callable[[], bool]) -> int | None:
+        """Measure the policy as it is now, and save it if it is the best so far.
+
+        ``steps_before`` are the environment steps of all evaluations before; returns them with this one's,
+        or None if it had to stop.
+        """
+        self._pull()
+        played = play(lambda s: self._mode(s)[0], self._envs, self._seeds, self._config, should_stop)
+        if should_stop():
+            return None
+        steps = steps_before + played.steps
         if played.mean > self._best:
+            self._session.run(self._set_score, {self._score: played.mean})
+            self._saver.save(self._session, global_step)
             self._best = played.mean
-            checkpoint.save(self._saver, session, self._run.best, global_step)
+        with writing(self._run.evaluations), self._run.evaluations.open("a", encoding="utf-8") as file:
+            file.write(f"{global_step},{played.mean!r},{played.deviation!r},{steps}\n")
+        self.evaluated_at = global_step
+        return steps

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import sys
 import time
 from typing import Any, Protocol
 
 from tqdm import tqdm
 
+from a3c_tf.checkpoint import RunState
 from a3c_tf.config import Config, UsageError
 from a3c_tf.counters import FinishedEpisode
+from a3c_tf.files import writing
 from a3c_tf.runs import RunFolder
+from a3c_tf.tables import begin, cut_back
 from a3c_tf.tf1 import tf
 from a3c_tf.worker import Episode
+
+_log = logging.getLogger("a3c_tf")
+_WRITE_ERRORS = (OSError, tf.errors.OpError, LookupError, RuntimeError)
+"""what a FileWriter raises if the disk is full or gone depends on the system's error number"""
 
 CSV_FIELDS = ("wall_time", "global_step", "episode", "worker", "episode_return", "running_return", "episode_length")
 
@@ -26,16 +35,31 @@ class Display(Protocol):
 
 
 class Metrics:
-    """Writes each finished episode where it belongs. One caller at a time."""
+    """Writes each finished episode where it belongs. One caller at a time.
 
-    def __init__(self, run: RunFolder, graph: Any, display: Display) -> None:
-        self._started = time.monotonic()
+    A run that goes on from ``state`` appends: rows after it are cut off first, for they will be told again.
+    """
+
+    def __init__(self, run: RunFolder, graph: Any, display: Display, state: RunState) -> None:
+        self._started = time.monotonic() - state.wall_time
         self._display = display
-        self._csv = run.metrics.open("w", encoding="utf-8", newline="")
-        self._csv.write(",".join(CSV_FIELDS) + "\n")
-        with graph.as_default():  # a FileWriter refuses to be made in eager mode
-            self._events = tf.summary.FileWriter(str(run.path), graph, flush_secs=10)
-        self._events.flush()  # TensorBoard shows the graph from the first second
+        self._run = run
+        with writing(run.path, _WRITE_ERRORS):
+            begin(run.metrics, CSV_FIELDS)
+            kept = cut_back(run.metrics, "episode", state.episodes - 1)
+            if kept != state.episodes:
+                _log.warning("%s: %d rows are left of the run's %d episodes", run.metrics, kept, state.episodes)
+            self._csv = run.metrics.open("a", encoding="utf-8", newline="")
+            with graph.as_default():  # a FileWriter refuses to be made in eager mode
+                self._events = tf.summary.FileWriter(str(run.path), graph, flush_secs=10)
+            if state.steps:  # TensorBoard then drops what earlier files told of later steps
+                restart = tf.SessionLog(status=tf.SessionLog.START)
+                self._events.add_session_log(restart, state.steps + 1)
+            self._events.flush()  # TensorBoard shows the graph from the first second
+
+    def wall_time(self) -> float:
+        """Seconds of training since the start, those before a resume included."""
+        return time.monotonic() - self._started
 
     def episode(self, told: Episode, count: FinishedEpisode) -> None:
         """Record one finished episode, as a row with the fields of ``CSV_FIELDS``.
@@ -43,12 +67,12 @@ class Metrics:
         ``wall_time`` is in seconds since the start, ``global_step`` and ``episode_length`` are in
         environment steps, returns in the environment's own rewards.
         """
-        wall_time = time.monotonic() - self._started
-        self._csv.write(
-            f"{wall_time:.3f},{count.global_step},{count.episode},{told.worker},"
-            f"{told.episode_return!r},{count.running_return!r},{told.length}\n"
-        )
-        self._csv.flush()
+        with writing(self._run.metrics):
+            self._csv.write(
+                f"{self.wall_time():.3f},{count.global_step},{count.episode},{told.worker},"
+                f"{told.episode_return!r},{count.running_return!r},{told.length}\n"
+            )
+            self._csv.flush()
         scalars = {
             "episode/return": told.episode_return,
             "episode/running_return": count.running_return,
@@ -57,13 +81,15 @@ class Metrics:
             "loss/critic": told.critic_loss,
         }
         values = [tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
-        self._events.add_summary(tf.Summary(value=values), count.global_step)
+        with writing(self._run.path, _WRITE_ERRORS):
+            self._events.add_summary(tf.Summary(value=values), count.global_step)
         self._display.episode(told, count)
 
     def close(self) -> None:
-        self._display.close()
-        self._events.close()
-        self._csv.close()
+        """Each is closed, whatever becomes of the others; once more does nothing."""
+        with writing(self._run.path, _WRITE_ERRORS), contextlib.ExitStack() as parts:
+            for part in (self._csv, self._events, self._display):
+                parts.callback(part.close)
 
 
 class PlainLines:
@@ -79,17 +105,20 @@ class PlainLines:
 class ProgressBar:
     """A bar over the budget, with the running return and steps per second."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, state: RunState) -> None:
         self._by_steps = config.max_episodes is None
-        total = config.max_steps if self._by_steps else config.max_episodes
         self._bar = tqdm(
-            total=total, unit="step" if self._by_steps else "episode", mininterval=0.2, dynamic_ncols=True,
+            total=config.max_steps if self._by_steps else config.max_episodes,
+            initial=state.steps if self._by_steps else state.episodes,
+            unit="step" if self._by_steps else "episode",
+            mininterval=0.2,
+            dynamic_ncols=True,
             bar_format="{percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} {unit}s [{elapsed}<{remaining}{postfix}]",
-        )  # fmt: skip
-        self._started = time.monotonic()
+        )
+        self._started, self._first_step = time.monotonic(), state.steps
 
     def episode(self, told: Episode, count: FinishedEpisode) -> None:
-        speed = count.global_step / (time.monotonic() - self._started)
+        speed = (count.global_step - self._first_step) / (time.monotonic() - self._started)
         postfix = f"running return {count.running_return:.0f}, {speed:,.0f} steps/s"
         self._bar.set_postfix_str(postfix, refresh=False)
         self._bar.update((count.global_step if self._by_steps else count.episode + 1) - self._bar.n)
@@ -108,10 +137,14 @@ class Nothing:
         pass
 
 
-def display(show: str, config: Config) -> Display:
-    """``auto``: a bar on a terminal, else lines; ``lines``; ``none``. Raises ``UsageError`` for other words."""
+def check_show(show: str) -> None:
+    """Raises ``UsageError`` if ``show`` is none of the words that ``display`` takes."""
     if show not in ("auto", "lines", "none"):
         raise UsageError(f"show = {show!r}: expected 'auto', 'lines' or 'none'")
+
+
+def display(show: str, config: Config, state: RunState) -> Display:
+    """``auto``: a bar on a terminal, else lines; ``lines``; ``none``."""
     if show == "none":
         return Nothing()
-    return ProgressBar(config) if show == "auto" and sys.stderr.isatty() else PlainLines()
+    return ProgressBar(config, state) if show == "auto" and sys.stderr.isatty() else PlainLines()

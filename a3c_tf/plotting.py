@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from a3c_tf.config import UsageError
-
-
-def read_metrics(path: str | Path) -> dict[str, np.ndarray]:
-    """Columns of a ``metrics.csv`` by name; all float64 but ``worker``. Raises ``UsageError`` if it is not one."""
-    with Path(path).open(newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        rows, names = list(reader), reader.fieldnames or []
-    if "running_return" not in names:
-        raise UsageError(f"{path}: expected the metrics.csv of a run, with a column running_return")
-    return {name: np.array([row[name] for row in rows], str if name == "worker" else np.float64) for name in names}
-
 
 def learning_curve(metrics: dict[str, np.ndarray], title: str) -> Any:
-    """A figure of the returns over the steps: episodes faint, the running return strong."""
+    """A figure of the columns of a ``metrics.csv``: episodes' returns faint, the running return strong."""
     from matplotlib.figure import Figure  # without pyplot: no window, no global state, any thread
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")

@@ -1,14 +1,23 @@
-"""The run folder: where a run's files are, and the refusal to touch what is not a run's."""
+"""The run folder: where a run's files are, who may write there, and the refusal to touch what is not a run's."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
+import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from a3c_tf.config import Config, UsageError
+from a3c_tf.files import half_written, written_whole
+
+_LOCK, _HOLDER = ".lock", ".holder"
+_HELD_BY = "process "
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,45 +35,124 @@ class RunFolder:
         return self.path / "spaces.json"
 
     @property
-    def evaluations(self) -> Path:
-        return self.path / "evaluations.csv"
-
-    @property
-    def best(self) -> Path:
-        return self.path / "best"
-
-    @property
     def metrics(self) -> Path:
         return self.path / "metrics.csv"
+
+    @property
+    def evaluations(self) -> Path:
+        return self.path / "evaluations.csv"
 
     @property
     def checkpoints(self) -> Path:
         return self.path / "checkpoints"
 
     @property
+    def best(self) -> Path:
+        return self.path / "best"
+
+    @property
     def learning_curve(self) -> Path:
         return self.path / "learning_curve.png"
 
-    @classmethod
-    def create(cls, config: Config) -> RunFolder:
-        """Make the folder of a new run, missing parents too, and write ``config.json``.
 
-        Nothing that exists is changed: raises ``UsageError`` if the folder holds anything, or if it
-        cannot be made or written.
-        """
-        run = cls(Path(config.log_dir) if config.log_dir else _fresh_path(config.env_name))
+@contextlib.contextmanager
+def new_run(config: Config) -> Iterator[RunFolder]:
+    """Make and hold the folder of a new run, missing parents too, with its ``config.json``.
+
+    Nothing that exists is changed: raises ``UsageError`` if the folder holds anything, or if it cannot
+    be made or written.
+    """
+    run = RunFolder(Path(config.log_dir) if config.log_dir else _fresh_path(config.env_name))
+    with _plain_errors(run):
+        run.path.mkdir(parents=True, exist_ok=True)
+        _check_unused(run)
+    with _held(run):
+        with _plain_errors(run):
+            _check_unused(run)  # another may have been quicker
+            write_config(run, config)
+        yield run
+
+
+@contextlib.contextmanager
+def existing_run(path: str | Path) -> Iterator[RunFolder]:
+    """Hold the folder of a run that is to go on; what a kill left half written there is removed.
+
+    Raises ``UsageError`` if it is none, is held by another, or holds links: nothing elsewhere is written.
+    """
+    run = RunFolder(Path(path))
+    if not run.config.is_file():
+        raise UsageError(f"run folder {path}: expected a run to resume, with a config.json; there is none")
+    folders = (run.path, run.checkpoints, run.best)
+    for entry in (entry for folder in folders if folder.is_dir() for entry in folder.iterdir()):
+        if entry.is_symlink():
+            raise UsageError(f"{entry}: is a link; a run is read and written in its own folder only")
+    with _held(run):
+        with _plain_errors(run):
+            _clean(run)
+        yield run
+
+
+def write_config(run: RunFolder, config: Config) -> None:
+    """Write ``config.json``."""
+    with written_whole(run.config) as new:
+        new.write_text(config.to_json(), encoding="utf-8")
+
+
+@contextlib.contextmanager
+def _held(run: RunFolder) -> Iterator[None]:
+    """Hold the folder's lock, which the system frees if this process dies in whatever way."""
+    holder = run.path / _HOLDER
+    with _plain_errors(run):
+        lock = FileLock(run.path / _LOCK, blocking=False)
         try:
-            run.path.mkdir(parents=True, exist_ok=True)
-            if run.config.exists():
-                raise UsageError(f"run folder {run.path}: holds a run already; name another folder")
-            if any(run.path.iterdir()):
-                raise UsageError(
-                    f"run folder {run.path}: holds files that are not a run's; name a new or an empty folder"
-                )
-            run.config.write_text(config.to_json(), encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"run folder {run.path}: cannot be written: {error.strerror or error}") from None
-        return run
+            lock.acquire()
+        except Timeout:
+            who = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
+            raise UsageError(f"run folder {run.path}: in use by {who}; stop it or name another folder") from None
+        holder.write_text(f"{_HELD_BY}{os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+    try:
+        yield
+    finally:
+        holder.unlink(missing_ok=True)
+        lock.release()
+
+
+@contextlib.contextmanager
+def _plain_errors(run: RunFolder) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"run folder {run.path}: cannot be written: {error.strerror or error}") from None
+
+
+def _check_unused(run: RunFolder) -> None:
+    if run.config.exists():
+        if (run.path / _HOLDER).exists():
+            with _held(run):  # says who, unless that one was killed
+                pass
+        raise UsageError(f"run folder {run.path}: holds a run already; resume it with --resume, or name another folder")
+    if not all(_left_by_a_start(entry) for entry in run.path.iterdir()):
+        raise UsageError(f"run folder {run.path}: holds files that are not a run's; name a new or an empty folder")
+
+
+def _left_by_a_start(entry: Path) -> bool:
+    """Whether a run that was killed before it began left this; a user's file or link of that name is none."""
+    if entry.is_symlink() or not entry.is_file():
+        return False
+    if entry.name == _LOCK:
+        return entry.stat().st_size == 0
+    if entry.name == _HOLDER:
+        return entry.read_bytes()[: len(_HELD_BY)] in (b"", _HELD_BY.encode())
+    return entry == half_written(entry.with_name("config.json"))
+
+
+def _clean(run: RunFolder) -> None:
+    """Remove what a kill left of files that were being written: ours by their names, and no other's."""
+    for path in (run.config, run.spaces, run.metrics, run.evaluations, run.learning_curve):
+        half_written(path).unlink(missing_ok=True)
+    for folder in (run.checkpoints, run.best):  # TensorFlow's names
+        for file in (*folder.glob("model.ckpt-*.tempstate*"), *folder.glob("checkpoint.tmp*")):
+            file.unlink()
 
 
 def _fresh_path(env_name: str) -> Path:

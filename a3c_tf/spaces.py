@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from a3c_tf.config import UsageError
+from a3c_tf.files import written_whole
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,16 +78,20 @@ def action_spec(space: Any) -> ActionSpec:
 def write_specs(path: Path, observations: ObservationSpec, actions: ActionSpec) -> None:
     """Write both specs down as JSON, so that a policy can be played without its environment at hand."""
     specs = {"observations": dataclasses.asdict(observations), "actions": dataclasses.asdict(actions)}
-    path.write_text(json.dumps(specs, indent=1) + "\n", encoding="utf-8")
+    with written_whole(path) as new:
+        new.write_text(json.dumps(specs, indent=1) + "\n", encoding="utf-8")
 
 
 def read_specs(path: Path) -> tuple[ObservationSpec, ActionSpec]:
-    """Read what ``write_specs`` wrote."""
-    specs = json.loads(path.read_text(encoding="utf-8"))
-    observations, actions = (
-        {name: tuple(numbers) for name, numbers in specs[part].items()} for part in ("observations", "actions")
-    )
-    return ObservationSpec(**observations), ActionSpec(**actions)
+    """Read what ``write_specs`` wrote. Raises ``UsageError`` if it is anything else."""
+    try:
+        specs = json.loads(path.read_text(encoding="utf-8"))
+        observations, actions = (
+            {name: tuple(numbers) for name, numbers in specs[part].items()} for part in ("observations", "actions")
+        )
+        return ObservationSpec(**observations), ActionSpec(**actions)
+    except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{path}: expected the spaces of a run: {error!r}") from None
 
 
 def _is_box(space: Any) -> bool:

@@ -5,33 +5,41 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import sys
 import threading
 import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from a3c_tf.acnet import build_graph
-from a3c_tf.checkpoint import Checkpointer
-from a3c_tf.config import Config
-from a3c_tf.counters import Counters
+from a3c_tf.checkpoint import Checkpointer, RunState, find_checkpoints
+from a3c_tf.config import Config, RunError, UsageError
 from a3c_tf.envs import Environment, make_env
 from a3c_tf.evaluate import BestKeeper
-from a3c_tf.metrics import Metrics, display
-from a3c_tf.plotting import learning_curve, read_metrics
-from a3c_tf.runs import RunFolder
+from a3c_tf.files import writing, written_whole
+from a3c_tf.ledger import Ledger
+from a3c_tf.metrics import Metrics, check_show, display
+from a3c_tf.plotting import learning_curve
+from a3c_tf.runs import RunFolder, existing_run, new_run, write_config
 from a3c_tf.session import Session
-from a3c_tf.spaces import write_specs
+from a3c_tf.spaces import read_specs, write_specs
+from a3c_tf.tables import read_columns
 from a3c_tf.tf1 import tf
-from a3c_tf.worker import Episode, Worker
+from a3c_tf.worker import Worker
+
+GRACE_SECONDS = 5.0
+"""how long a worker may take to end after a stop was asked for"""
 
 _log = logging.getLogger("a3c_tf")
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What a training run came to."""
+    """What a training run came to, from its first start on."""
 
     returns: np.ndarray
     """return of each episode [N], float64, in the order they finished"""
@@ -46,128 +54,224 @@ class Result:
     run_folder: Path
 
 
+class HangingWorkerError(RunError):
+    """A worker did not end when it was asked to; the message says which, and where it hangs."""
+
+
+class Task(Protocol):
+    """What runs in a thread of its own until it is done or asked to stop."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def place(self) -> str:
+        """where it is, for a message"""
+
+    def work(self) -> None: ...
+
+
+class LastEvaluation:
+    """The evaluation of what the whole budget came to, as a task: it can be stopped as a worker can."""
+
+    name = place = "last evaluation"
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.work = ledger.last_evaluation
+
+
 def train(config: Config, show: str = "auto") -> Result:
     """Train until the budget of ``config`` is used; everything is left in the run folder.
 
     ``show`` is ``auto`` (a progress bar on a terminal, else a line an episode), ``lines`` or ``none``.
-    Raises ``UsageError`` for settings that cannot be run, before anything is written, and whatever
-    exception a worker met, with the worker's name in a note.
+    Raises ``UsageError`` for settings that cannot be run, before anything is written; whatever
+    exception a worker met, with the worker's name in a note; ``KeyboardInterrupt``. The run is saved in
+    each case and can be resumed.
     """
+    check_show(show)
     config = config.seeded()
     with contextlib.ExitStack() as closing:
-        shown = display(show, config)
-        envs = _make_envs(config, config.workers, closing)
+        envs = _make_envs(config, closing)
         built = build_graph(config, envs[0].observation_spec, envs[0].action_spec)
-        run = RunFolder.create(config)
-        write_specs(run.spaces, envs[0].observation_spec, envs[0].action_spec)
-        checkpointer = Checkpointer(run, built)
-        best = None
-        if config.evaluation_interval:
-            best = BestKeeper(run, built, config, _make_envs(config, config.evaluation_episodes, closing))
-        with built.graph.as_default():
-            initializer = tf.global_variables_initializer()
-        built.graph.finalize()
-        session = closing.enter_context(contextlib.closing(Session(built.graph)))
-        session.run(initializer)
-        metrics = closing.enter_context(contextlib.closing(Metrics(run, built.graph, shown)))
-
-        ledger = _Ledger(config, session, metrics, best)
-        coordinator = tf.train.Coordinator(clean_stop_exception_types=[])
-        workers = [
-            Worker(i, config, env, net.calls(session, config), ledger.counters, coordinator.should_stop, ledger.episode)
-            for i, (env, net) in enumerate(zip(envs, built.worker_nets, strict=True))
-        ]
-        started = time.monotonic()
-        try:
-            _run_threads(workers, coordinator)
-            ledger.evaluate()
-        finally:
-            seconds = time.monotonic() - started
-            checkpointer.save(session, ledger.counters.steps)
-    _draw(run, config)
-    return ledger.result(seconds, run.path)
+        run = closing.enter_context(new_run(config))
+        with writing(run.path):
+            write_specs(run.spaces, envs[0].observation_spec, envs[0].action_spec)
+        return _run(config, show, run, built, envs, closing, begun=False)
 
 
-def _make_envs(config: Config, number: int, closing: contextlib.ExitStack) -> list[Environment]:
+def resume(run_folder: str | Path, show: str = "auto", **given: Any) -> Result:
+    """Go on with a run from its newest good checkpoint.
+
+    ``given`` are settings as of ``Config``: they must equal the run's, but a budget may be larger. An
+    environment that was a callable must be given again. Raises as ``train`` does.
+    """
+    check_show(show)
+    with contextlib.ExitStack() as closing:
+        run = closing.enter_context(existing_run(run_folder))
+        config = Config.read(run.config).resumed(given)
+        envs = _make_envs(config, closing)
+        begun = run.metrics.exists() or bool(find_checkpoints(run.checkpoints))
+        if not begun:
+            _log.warning("%s was stopped before its first checkpoint and starts from its beginning", run.path)
+        _check_spaces(run, envs[0])
+        built = build_graph(config, envs[0].observation_spec, envs[0].action_spec)
+        return _run(config, show, run, built, envs, closing, begun)
+
+
+def _run(
+    config: Config,
+    show: str,
+    run: RunFolder,
+    built: Any,
+    envs: list[Environment],
+    closing: contextlib.ExitStack,
+    begun: bool,
+) -> Result:
+    checkpointer = Checkpointer(run.checkpoints, built, config)
+    best = BestKeeper(run, built, config, envs[config.workers :]) if config.evaluation_interval else None
+    with built.graph.as_default():
+        initializer = tf.global_variables_initializer()
+    built.graph.finalize()
+    session = closing.enter_context(contextlib.closing(Session(built.graph)))
+    session.run(initializer)
+    checkpointer.bind(session)
+    if begun:
+        state = checkpointer.restore()
+        with writing(run.config):
+            write_config(run, config)
+    else:
+        state = RunState()
+        checkpointer.snapshot(state)
+        checkpointer.save()
+    if best:
+        best.bind(session, state)
+    metrics = Metrics(run, built.graph, display(show, config, state), state)
+    coordinator = tf.train.Coordinator(clean_stop_exception_types=[])
+    ledger = Ledger(config, metrics, checkpointer, best, state, coordinator.should_stop)
+    workers = [
+        Worker(
+            i, config, env, net.calls(session, config), ledger.counters, coordinator.should_stop, ledger.episode,
+            state.worker_episodes.get(net.scope, 0),
+        )
+        for i, (env, net) in enumerate(zip(envs, built.worker_nets, strict=False))
+    ]  # fmt: skip
+    try:
+        with _saved_at_the_end(run, config, metrics, checkpointer):
+            _run_threads(workers, coordinator, checkpointer.save_if_due)
+            _run_threads([LastEvaluation(ledger)], coordinator, checkpointer.save_if_due)
+            ledger.finish()
+    except HangingWorkerError:
+        closing.pop_all()  # what a hanging worker may still be using cannot be closed
+        raise
+    columns = _metrics(run)
+    return Result(
+        returns=columns["episode_return"],
+        running_returns=columns["running_return"],
+        steps=ledger.counters.steps,
+        evaluation_steps=ledger.evaluation_steps,
+        seconds=metrics.wall_time(),
+        run_folder=run.path,
+    )
+
+
+def _make_envs(config: Config, closing: contextlib.ExitStack) -> list[Environment]:
+    """One for each worker, and after them those of the evaluations."""
+    number = config.workers + (config.evaluation_episodes if config.evaluation_interval else 0)
     return [closing.enter_context(contextlib.closing(make_env(config.env))) for _ in range(number)]
 
 
-class _Ledger:
-    """Takes the workers' finished episodes one at a time: counts, records and remembers them."""
-
-    def __init__(self, config: Config, session: Session, metrics: Metrics, best: BestKeeper | None) -> None:
-        self.counters = Counters(config.max_episodes, config.max_steps, config.running_return_decay)
-        self._session = session
-        self._metrics = metrics
-        self._best = best
-        self._interval = config.evaluation_interval or 0
-        self._next_evaluation = self._interval
-        self._lock = threading.Lock()
-        self._evaluating = threading.Lock()
-        self._returns: list[float] = []
-        self._running_returns: list[float] = []
-
-    def episode(self, told: Episode) -> None:
-        """Called by a worker between two of its episodes."""
-        with self._lock:  # so that rows stand in the order of their numbers
-            count = self.counters.finish_episode(told.episode_return)
-            self._returns.append(told.episode_return)
-            self._running_returns.append(count.running_return)
-            self._metrics.episode(told, count)
-            due = self._best is not None and count.global_step >= self._next_evaluation
-            if due:
-                self._next_evaluation += self._interval
-        if due:
-            self.evaluate()
-
-    def evaluate(self) -> None:
-        """Evaluate the policy if this run keeps the best one; the other workers go on meanwhile."""
-        if self._best is not None:
-            with self._evaluating:
-                self._best.evaluate(self._session, self.counters.steps)
-
-    def result(self, seconds: float, run_folder: Path) -> Result:
-        return Result(
-            returns=np.array(self._returns),
-            running_returns=np.array(self._running_returns),
-            steps=self.counters.steps,
-            evaluation_steps=self._best.steps if self._best else 0,
-            seconds=seconds,
-            run_folder=run_folder,
-        )
+def _check_spaces(run: RunFolder, env: Environment) -> None:
+    """Refuse another environment, which may have networks of the same shapes; write what a kill left unwritten."""
+    here = env.observation_spec, env.action_spec
+    if not run.spaces.exists():
+        write_specs(run.spaces, *here)
+    for there, spec in zip(read_specs(run.spaces), here, strict=True):
+        if there != spec:
+            raise UsageError(f"{run.spaces}: of another environment: {there} there and {spec} here")
 
 
-def _run_threads(workers: list[Worker], coordinator: Any) -> None:
-    """Run each worker in a thread of its own until all have ended; raises what the first failure raised."""
+def _run_threads(tasks: Sequence[Task], coordinator: Any, save_if_due: Callable[[], None]) -> None:
+    """Run each task in a thread of its own until all have ended; raises what the first failure raised."""
+    coordinator.clear_stop()
     threads = [
-        # bound to its own worker by args: a closure over a loop variable could run one worker twice
-        threading.Thread(target=_run_worker, args=(worker, coordinator), name=worker.name, daemon=True)
-        for worker in workers
+        # bound to its own task by args: a closure over a loop variable could run one task twice
+        threading.Thread(target=_run_task, args=(task, coordinator), name=task.name, daemon=True)
+        for task in tasks
     ]
-    for thread in threads:
-        thread.start()
     try:
         for thread in threads:
-            while thread.is_alive() and not coordinator.should_stop():
-                thread.join(timeout=0.1)
+            thread.start()
+        while any(thread.is_alive() for thread in threads) and not coordinator.wait_for_stop(timeout=0.1):
+            save_if_due()
     finally:
         coordinator.request_stop()
-        coordinator.join(threads, stop_grace_period_secs=5)
+        _join([thread for thread in threads if thread.ident], coordinator)
+    coordinator.join(threads)
 
 
-def _run_worker(worker: Worker, coordinator: Any) -> None:
+def _run_task(task: Task, coordinator: Any) -> None:
     try:
-        worker.work()
+        task.work()
     except BaseException as error:  # whatever an environment raises ends the run, SystemExit too
-        note = f"in worker {worker.name}, its episode {worker.episodes_run}, step {worker.length}"
+        note = f"in {task.place}"
         _log.error("%s: %s: %s", note, type(error).__name__, error)  # the Coordinator keeps only the first
-        if hasattr(error, "add_note"):  # Python 3.11
-            error.add_note(note)
+        error.__notes__ = [*getattr(error, "__notes__", []), note]  # type: ignore[attr-defined]  # Python 3.10 has no add_note
         coordinator.request_stop(error)
 
 
+def _join(threads: list[threading.Thread], coordinator: Any) -> None:
+    """Wait for the threads to end. Raises ``HangingWorkerError`` if one takes longer than the grace period."""
+    deadline = time.monotonic() + GRACE_SECONDS
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    frames = sys._current_frames()
+    hanging = [
+        f"worker {thread.name} hangs in:\n{''.join(traceback.format_stack(frames[thread.ident]))}"
+        for thread in threads
+        if thread.is_alive() and thread.ident in frames
+    ]
+    if hanging:
+        message = f"{GRACE_SECONDS:.0f} s after the stop was asked for, " + "\n".join(hanging)
+        try:
+            coordinator.join([])
+        except BaseException as failure:
+            raise HangingWorkerError(message) from failure
+        raise HangingWorkerError(message) from None
+
+
+@contextlib.contextmanager
+def _saved_at_the_end(run: RunFolder, config: Config, metrics: Metrics, checkpointer: Checkpointer) -> Iterator[None]:
+    """Save, close and draw however the run ends; a failure to do so never hides the run's own."""
+
+    def leave() -> None:
+        with contextlib.ExitStack() as parts:  # each is done, whatever becomes of the others
+            parts.callback(_draw, run, config)
+            parts.callback(metrics.close)
+            parts.callback(checkpointer.save)
+
+    try:
+        yield
+        leave()
+    except BaseException:  # Ctrl-C while leaving too: then once more
+        try:
+            leave()
+            _log.warning("the run is saved at step %d; to go on: --resume %s", checkpointer.saved_step, run.path)
+        except Exception as error:
+            _log.error("the run's last checkpoint is of step %d: %s", checkpointer.saved_step, error)
+        raise
+
+
+def _metrics(run: RunFolder) -> dict[str, np.ndarray]:
+    try:
+        return read_columns(run.metrics, "running_return")
+    except UsageError as error:  # somebody took it away while the run went on
+        raise RunError(str(error)) from None
+
+
 def _draw(run: RunFolder, config: Config) -> None:
-    metrics = read_metrics(run.metrics)
-    steps = int(metrics["global_step"][-1]) if metrics["global_step"].size else 0
-    title = f"{config.env_name}, preset {config.preset_name}, seed {config.seed}, {config.workers} workers"
-    learning_curve(metrics, f"{title}, {steps:,} steps").savefig(run.learning_curve, dpi=130)
+    columns = _metrics(run)
+    steps = int(columns["global_step"][-1]) if columns["global_step"].size else 0
+    workers = "1 worker" if config.workers == 1 else f"{config.workers} workers"
+    title = f"{config.env_name}, preset {config.preset_name}, seed {config.seed}, {workers}, {steps:,} steps"
+    with writing(run.learning_curve), written_whole(run.learning_curve) as new:
+        learning_curve(columns, title).savefig(new, dpi=130, format="png")

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from a3c_tf.config import Config
+from a3c_tf.config import Config, RunError
 from a3c_tf.counters import Counters
 from a3c_tf.envs import Environment
 from a3c_tf.returns import lambda_returns, n_step_returns
@@ -43,8 +43,16 @@ class Episode(NamedTuple):
     """losses of the episode's last rollout"""
 
 
+class NotFiniteError(RunError, FloatingPointError):
+    """A rollout holds NaN or an infinity; it was not learnt."""
+
+
 class Worker:
     """Runs episodes with its own environment and local network until the budget or a stop ends it.
+
+    ``work`` raises what the environment raises, and ``NotFiniteError`` for numbers that are not finite.
+
+    ``episodes_run`` are those that it has finished already, in a run that goes on.
 
     Source: Mnih et al. 2016, algorithm S3.
     """
@@ -58,9 +66,10 @@ class Worker:
         counters: Counters,
         should_stop: Callable[[], bool],
         on_episode: Callable[[Episode], None],
+        episodes_run: int = 0,
     ) -> None:
         self.name = f"W_{index}"
-        self.episodes_run = 0
+        self.episodes_run = episodes_run
         self.length = 0
         assert config.seed is not None, "draw a seed with Config.seeded()"
         self._seed = config.seed
@@ -127,7 +136,11 @@ class Worker:
         """Push the rollout's gradients and pull; the losses if the episode ended, else nothing."""
         taken = len(self.buffer_r)
         worthless = terminated or (ended and not self._config.bootstrap_at_time_limit)
+        self._check_finite("observation", self.buffer_s[: taken + 1], "mend the environment")
+        self._check_finite("reward", np.array(self.buffer_r), "mend the environment")
+        self._check_finite("action", self.buffer_a[:taken], "the policy diverged: lower actor_learning_rate")
         buffer_v_target = self._value_targets(taken, worthless)
+        self._check_finite("value target", buffer_v_target, "the critic diverged: lower critic_learning_rate")
         update = self._net.update_global_and_report if ended else self._net.update_global
         losses = update(self.buffer_s[:taken], self.buffer_a[:taken], buffer_v_target, *self._learning_rate_scale())
         self.buffer_s[0] = self.buffer_s[taken]
@@ -144,6 +157,19 @@ class Worker:
         if worthless:
             next_values[-1] = 0.0
         return lambda_returns(rewards, next_values, config.gamma, config.gae_lambda)
+
+    def _check_finite(self, field: str, numbers: np.ndarray, advice: str) -> None:
+        """Called before the push, so that nothing wrong is ever learnt."""
+        if not np.isfinite(numbers).all():
+            raise NotFiniteError(
+                f"expected finite numbers, got {field} {numbers[~np.isfinite(numbers)][0]} in the last "
+                f"{len(self.buffer_r)} steps; {advice}"
+            )
+
+    @property
+    def place(self) -> str:
+        """Where the worker is, for a message."""
+        return f"worker {self.name}, its episode {self.episodes_run}, step {self.length}"
 
     def _learning_rate_scale(self) -> tuple[np.ndarray, ...]:
         """What is fed beside the rollout: the part of the learning rate that is left, if it decays."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
 from a3c_tf.config import Config
 from a3c_tf.programs import exit_code
@@ -14,36 +15,44 @@ from a3c_tf.programs import exit_code
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--env", default="Pendulum-v1", help="id of gym, or gymnasium:ID (default: %(default)s)")
+    parser.add_argument("--env", help="id of gym, or gymnasium:ID (default: Pendulum-v1)")
     parser.add_argument("--preset", help="settings to start from (default: classic on Pendulum-v1)")
     parser.add_argument("--episodes", type=int, help="episodes of all workers together (classic: 2000)")
     parser.add_argument("--workers", type=int, help="worker threads (default: one for each CPU)")
     parser.add_argument("--seed", type=int, help="seed of weights, environments and exploration (default: a fresh one)")
     parser.add_argument("--log-dir", help="run folder (default: runs/<environment>-<time>)")
+    parser.add_argument("--resume", metavar="RUN", help="go on with the run in this folder")
     parser.add_argument("--verbose", action="store_true", help="a line for each episode instead of the bar")
     parser.add_argument("--show", action="store_true", help="open a window with the curve at the end")
     return parser.parse_args()
 
 
-def make_config(arguments: argparse.Namespace) -> Config:
+def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     given = {
+        "env": arguments.env,
         "max_episodes": arguments.episodes,
         "workers": arguments.workers,
         "seed": arguments.seed,
         "log_dir": arguments.log_dir,
     }
-    changes = {name: value for name, value in given.items() if value is not None}
-    if arguments.preset is None:
-        return Config.for_env(arguments.env, **changes)
-    return Config.preset(arguments.preset, arguments.env, **changes)
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def main() -> int:
     arguments = parse_arguments()
-    config = make_config(arguments)
-    from a3c_tf.trainer import train  # loads TensorFlow, so wrong settings are told before
+    given = given_settings(arguments)
+    show = "lines" if arguments.verbose else "auto"
+    if arguments.resume:
+        if arguments.preset:
+            given["preset_name"] = arguments.preset
+        from a3c_tf.trainer import resume  # loads TensorFlow, so wrong settings are told before
 
-    result = train(config, show="lines" if arguments.verbose else "auto")
+        result = resume(arguments.resume, show, **given)
+    else:
+        config = Config.preset(arguments.preset, **given) if arguments.preset else Config.for_env(**given)
+        from a3c_tf.trainer import train
+
+        result = train(config, show)
     print(
         f"{len(result.returns)} episodes, {result.steps:,} steps in {result.seconds:.1f} s; "
         f"running return {result.running_returns[-1]:.0f}\n"
