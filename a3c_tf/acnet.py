@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from a3c_tf import networks
-from a3c_tf.config import Config
+from a3c_tf.config import Config, UsageError
 from a3c_tf.optimizers import Optimizers
 from a3c_tf.policies import NormalPolicy
 from a3c_tf.spaces import ActionSpec, ObservationSpec, action_spec, observation_spec
@@ -60,7 +60,7 @@ class ACNet:
         self.scope = scope
         with tf.variable_scope(scope, use_resource=True):
             self.s = tf.placeholder(tf.float32, [None, observations.size], "S")
-            self._build_networks(actions, config)
+            self._build_networks(observations, actions, config)
             if acts or global_ac:
                 self._build_acting(config)
             if optimizers:
@@ -74,11 +74,12 @@ class ACNet:
                 if optimizers:
                     self._build_push(global_ac, optimizers)
 
-    def _build_networks(self, actions: ActionSpec, config: Config) -> None:
+    def _build_networks(self, observations: ObservationSpec, actions: ActionSpec, config: Config) -> None:
+        inputs = self.s if config.observation_scale is None else _scaled(self.s, observations, config.observation_scale)
         with tf.variable_scope("actor"):
-            self.policy = NormalPolicy(networks.actor_hidden(self.s, config.actor_hidden), actions)
+            self.policy = NormalPolicy(networks.actor_hidden(inputs, config.actor_hidden), actions)
         with tf.variable_scope("critic"):
-            self.v = networks.critic(self.s, config.critic_hidden)
+            self.v = networks.critic(inputs, config.critic_hidden)
         self.a_params = tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES, f"{self.scope}/actor/")
         self.c_params = tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES, f"{self.scope}/critic/")
 
@@ -159,6 +160,15 @@ class NetCalls:
     update_global: Call
     update_global_and_report: Call
     pull_global: Call
+
+
+def _scaled(s: Tensor, observations: ObservationSpec, scale: tuple[float, ...]) -> Tensor:
+    if len(scale) != observations.size:
+        raise UsageError(
+            f"observation_scale = {scale}: expected a number for each of the {observations.size} dimensions of an "
+            f"observation, got {len(scale)}"
+        )
+    return tf.multiply(s, list(scale), name="scaled")
 
 
 def _clipped(gradients: list[Tensor], norm: float | None) -> list[Tensor]:
