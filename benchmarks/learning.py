@@ -29,10 +29,9 @@ import learning_figures
 import numpy as np
 
 from a3c_tf.config import Config, UsageError, env_key
-from a3c_tf.plotting import read_metrics
 from a3c_tf.programs import exit_code
+from a3c_tf.tables import read_columns
 
-ORIGINALS = Path(__file__).parent.parent / "tests" / "data"
 FIRST_START = 10_000
 """seed of the first evaluation episode: used in neither training nor selection"""
 BUDGET = ("max_episodes", "max_steps")
@@ -49,6 +48,10 @@ class Row:
 
     def of(self, name: str) -> list[float]:
         return [result[name] for result in self.results]
+
+    def metrics(self) -> list[dict[str, np.ndarray]]:
+        """The columns of each run's metrics.csv."""
+        return [read_columns(folder / "metrics.csv", "running_return") for folder in self.folders]
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -189,9 +192,7 @@ def table(rows: Sequence[Row]) -> str:
 
 def curve_table(rows: Sequence[Row], original: dict[str, list[np.ndarray]]) -> str:
     """Running return at some episodes, ours beside the original's: the median over runs, and lowest to highest."""
-    ours = {
-        row.label: [read_metrics(folder / "metrics.csv")["running_return"] for folder in row.folders] for row in rows
-    }
+    ours = {row.label: [run["running_return"] for run in row.metrics()] for row in rows}
     length = min(len(curve) for curves in [*ours.values(), *original.values()] for curve in curves)
     marks = [mark for mark in (500, 1000, 2000, 3000) if mark <= length]
     lines = [["running return", "runs", *(f"episode {mark}" for mark in marks), "mean over the last 100"]]
@@ -227,7 +228,7 @@ def main() -> int:
         parts.append(curve_table(rows, original))
     (arguments.out / "table.md").write_text("\n".join(parts), encoding="utf-8")
     print("\n" + "\n".join(parts))
-    curves = {row.label: [read_metrics(folder / "metrics.csv") for folder in row.folders] for row in rows}
+    curves = {row.label: row.metrics() for row in rows}
     if original:
         figure = learning_figures.over_original(curves, original)
     else:
