@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from a3c_tf import networks
-from a3c_tf.config import Config
+from a3c_tf.config import Config, UsageError
 from a3c_tf.normalization import ObservationStatistics
 from a3c_tf.optimizers import Optimizers
 from a3c_tf.policies import policy_for
@@ -80,7 +80,11 @@ class ACNet:
 
     def _build_networks(self, observations: ObservationSpec, actions: AnyActionSpec, config: Config) -> None:
         self.statistics = ObservationStatistics(observations.size) if config.normalize_observations else None
-        seen = self.statistics.normalized(self.s) if self.statistics else self.s
+        seen = self.s
+        if self.statistics:
+            seen = self.statistics.normalized(self.s)
+        elif config.observation_scale is not None:
+            seen = _scaled(self.s, observations, config.observation_scale)
         with tf.variable_scope("actor"):
             self.policy = policy_for(networks.actor_hidden(seen, config.actor_hidden), actions)
         with tf.variable_scope("critic"):
@@ -188,6 +192,15 @@ class NetCalls:
     update_global: Call
     update_global_and_report: Call
     pull_global: Call
+
+
+def _scaled(s: Tensor, observations: ObservationSpec, scale: tuple[float, ...]) -> Tensor:
+    if len(scale) != observations.size:
+        raise UsageError(
+            f"observation_scale = {scale}: expected a number for each of the {observations.size} dimensions of an "
+            f"observation, got {len(scale)}"
+        )
+    return tf.multiply(s, list(scale), name="scaled")
 
 
 def _clipped(gradients: list[Tensor], norm: float | None) -> list[Tensor]:
