@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from a3c_tf import trainer
+from a3c_tf import evaluation, trainer
 from a3c_tf.config import Config, UsageError
 from a3c_tf.tf1 import tf
 from a3c_tf.trainer import Result, resume, train
