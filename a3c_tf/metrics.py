@@ -85,6 +85,14 @@ class Metrics:
             self._events.add_summary(tf.Summary(value=values), count.global_step)
         self._display.episode(told, count)
 
+    def flush(self) -> None:
+        """Write what is held back; to be called before a checkpoint that counts it.
+
+        TensorFlow's save flushes the events' file as well, but passes over its errors.
+        """
+        with writing(self._run.path, _WRITE_ERRORS):
+            self._events.flush()
+
     def close(self) -> None:
         """Each is closed, whatever becomes of the others; once more does nothing."""
         with writing(self._run.path, _WRITE_ERRORS), contextlib.ExitStack() as parts:
