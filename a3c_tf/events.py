@@ -50,7 +50,8 @@ class Events:
             self._writer.add_summary(tf.Summary(value=[_settings_page(config)]), steps)
             self._add_histograms(steps)
             self._writer.flush()  # TensorBoard shows the graph from the first second
-        self._last_scalars, self._last_step = time.monotonic(), steps
+        self._last_time, self._last_step = time.monotonic(), steps
+        self._scalars_due = 0.0
 
     def episode(self, told: Episode, count: FinishedEpisode) -> None:
         """Write a finished episode; now and then the learner's numbers too, and seldom the weights."""
@@ -60,7 +61,7 @@ class Events:
             "episode/running_return": count.running_return,
             "episode/length": told.length,
         }
-        if now - self._last_scalars >= SCALARS_SECONDS:
+        if now >= self._scalars_due:
             scalars |= self._learner(told, count, now)
         values = [tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
         with writing(self._path, WRITE_ERRORS):
@@ -76,8 +77,8 @@ class Events:
                 self._add_histograms(self._last_step)
 
     def _learner(self, told: Episode, count: FinishedEpisode, now: float) -> dict[str, float]:
-        steps, seconds = count.global_step - self._last_step, now - self._last_scalars
-        self._last_scalars, self._last_step = now, count.global_step
+        steps, seconds = count.global_step - self._last_step, now - self._last_time
+        self._last_time, self._last_step, self._scalars_due = now, count.global_step, now + SCALARS_SECONDS
         scale = self._config.learning_rate_scale(count.global_step)
         return {
             **dict(zip(self._tags, (told.actor_loss, told.critic_loss, *told.more), strict=True)),

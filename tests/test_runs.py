@@ -151,6 +151,6 @@ def test_a_run_in_use_is_refused_with_who_holds_it_and_free_again_afterwards(tmp
 
 def test_what_is_no_run_cannot_be_resumed(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(UsageError, match=r"expected a run to resume"), existing_run(path):
+        with pytest.raises(UsageError, match=r"expected the folder of a run"), existing_run(path):
             pass
     assert everything_in(tmp_path) == {}
