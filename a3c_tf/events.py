@@ -54,7 +54,8 @@ class Events:
             self._writer.add_summary(tf.Summary(value=[_settings_page(config)]), steps)
             self._add_histograms(steps)
             self._writer.flush()  # TensorBoard shows the graph from the first second
-        self._last_scalars, self._last_step = time.monotonic(), steps
+        self._last_time, self._last_step = time.monotonic(), steps
+        self._scalars_due = 0.0
         self._closed = False
 
     def episode(self, told: Episode, count: FinishedEpisode) -> None:
@@ -65,13 +66,21 @@ class Events:
             "episode/running_return": count.running_return,
             "episode/length": told.length,
         }
-        if now - self._last_scalars >= SCALARS_SECONDS:
+        if now >= self._scalars_due:
             scalars |= self._learner(told, count, now)
         values = [tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
         with self._writing():
             self._writer.add_summary(tf.Summary(value=values), count.global_step)
             if now - self._last_histograms >= HISTOGRAMS_SECONDS:
                 self._add_histograms(count.global_step)
+
+    def flush(self) -> None:
+        """Write what is held back; to be called before a checkpoint that counts it.
+
+        TensorFlow's save flushes the file as well, but passes over its errors.
+        """
+        with self._writing():
+            self._writer.flush()
 
     def close(self) -> None:
         """Write what is left; once more does nothing."""
@@ -82,8 +91,8 @@ class Events:
             self._writer.close()
 
     def _learner(self, told: Episode, count: FinishedEpisode, now: float) -> dict[str, float]:
-        steps, seconds = count.global_step - self._last_step, now - self._last_scalars
-        self._last_scalars, self._last_step = now, count.global_step
+        steps, seconds = count.global_step - self._last_step, now - self._last_time
+        self._last_time, self._last_step, self._scalars_due = now, count.global_step, now + SCALARS_SECONDS
         scale = self._config.learning_rate_scale(count.global_step)
         return {
             **dict(zip(self._tags, (told.actor_loss, told.critic_loss, *told.more), strict=True)),

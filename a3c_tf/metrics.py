@@ -68,12 +68,8 @@ class Metrics:
         self._display.episode(told, count)
 
     def flush(self) -> None:
-        """Write what is held back; to be called before a checkpoint that counts it.
-
-        TensorFlow's save flushes the events' file as well, but passes over its errors.
-        """
-        with writing(self._run.path, _WRITE_ERRORS):
-            self._events.flush()
+        """Write what is held back; to be called before a checkpoint that counts it."""
+        self._events.flush()
 
     def close(self) -> None:
         """Each is closed, whatever becomes of the others; once more does nothing."""
