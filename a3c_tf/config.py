@@ -88,6 +88,8 @@ class Config:
     adam_beta2: float = 0.999
     """decay of Adam's running mean of squared gradients"""
 
+    normalize_observations: bool = False
+    """whether the networks see observations shifted and scaled by their running mean and deviation"""
     actor_hidden: int = 200
     """units of the actor's hidden layer"""
     critic_hidden: int = 100
@@ -134,8 +136,8 @@ class Config:
         check.number("reward_shift")
         check.positive("reward_scale")
         check.number("gae_lambda", 0.0, 1.0)
-        check.number("adam_beta1", 0.0, 1.0)
-        check.number("adam_beta2", 0.0, 1.0)
+        check.number("adam_beta1", 0.0, math.nextafter(1.0, 0.0))  # 1 - beta divides
+        check.number("adam_beta2", 0.0, math.nextafter(1.0, 0.0))
         if self.max_grad_norm is not None:
             check.positive("max_grad_norm")
         if self.observation_scale is not None:
@@ -147,13 +149,16 @@ class Config:
         check.one_of("learning_rate_decay", "none", "linear")
         check.positive("actor_learning_rate")
         check.positive("critic_learning_rate")
-        for flag in ("bootstrap_at_time_limit", "learner_sees_unclipped_action", "joint_loss"):
+        flags = ("bootstrap_at_time_limit", "learner_sees_unclipped_action", "joint_loss", "normalize_observations")
+        for flag in flags:
             check.that(flag, isinstance(getattr(self, flag), bool), "True or False")
         check.that("log_dir", self.log_dir is None or (isinstance(self.log_dir, str) and self.log_dir != ""), "a path")
         if self.max_episodes is None and self.max_steps is None:
             raise UsageError("max_episodes and max_steps are both None: give at least one, so that the run ends")
         if self.learning_rate_decay == "linear" and self.planned_steps is None:
             raise UsageError("learning_rate_decay = 'linear': needs max_steps, or max_episodes and max_episode_steps")
+        if self.observation_scale is not None and self.normalize_observations:
+            raise UsageError("observation_scale and normalize_observations = True: expected one of them, not both")
         if self.joint_loss and self.actor_learning_rate != self.critic_learning_rate:
             raise UsageError(
                 f"joint_loss = True: expected one learning rate, got actor_learning_rate = {self.actor_learning_rate} "
@@ -192,6 +197,13 @@ class Config:
             self.max_episodes * self.max_episode_steps if self.max_episodes and self.max_episode_steps else None
         )
         return min((steps for steps in (self.max_steps, by_episodes) if steps is not None), default=None)
+
+    def learning_rate_scale(self, steps: int) -> float:
+        """What is left of the learning rates after ``steps`` steps of all workers: 1 unless they decay."""
+        if self.learning_rate_decay == "none":
+            return 1.0
+        assert self.planned_steps is not None
+        return max(0.0, 1 - steps / self.planned_steps)
 
     @property
     def env_name(self) -> str:
@@ -255,6 +267,22 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         }
     },
     "tuned": {
+        "CartPole-v1": {
+            "max_episodes": None,
+            "max_steps": 250_000,
+            "max_episode_steps": None,
+            "rollout_steps": 20,
+            "gamma": 0.99,
+            "gae_lambda": 0.95,
+            "bootstrap_at_time_limit": True,
+            "reward_shift": 0.0,
+            "reward_scale": 20.0,
+            "actor_learning_rate": 1e-3,
+            "critic_learning_rate": 1e-3,
+            "learning_rate_decay": "linear",
+            "rmsprop_decay": 0.99,
+            "evaluation_interval": 10_000,
+        },
         "Pendulum-v1": {
             "max_episodes": None,
             "max_steps": 300_000,
@@ -318,9 +346,10 @@ def env_key(env: str | Callable[[], Any]) -> str:
 
 
 def name_of(factory: Callable[[], Any]) -> str:
-    """``module:qualified name`` of an environment factory."""
-    kind = factory if hasattr(factory, "__qualname__") else type(factory)
-    return f"{kind.__module__}:{kind.__qualname__}"
+    """``module:qualified name`` of an environment factory; of an object that has none, its class's in brackets."""
+    if hasattr(factory, "__qualname__"):
+        return f"{factory.__module__}:{factory.__qualname__}"
+    return f"{type(factory).__module__}:<{type(factory).__qualname__}>"
 
 
 def _preset_settings(name: str, env: str | Callable[[], Any]) -> dict[str, Any]:

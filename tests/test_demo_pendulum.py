@@ -48,7 +48,6 @@ WRONG = {
     "version gone": (["--env", "Pendulum-v0"], r"Pendulum-v0.*v1"),
     "unknown preset": (["--preset", "best"], r"'best'.*there are.*classic.*general"),
     "preset of another environment": (["--preset", "classic", "--env", "Other-v0"], r"classic.*Other-v0.*Pendulum-v1"),
-    "discrete": (["--env", "CartPole-v1"], r"CartPole-v1.*Discrete\(2\).*expected a Box"),
     "unwritable folder": (["--log-dir", "file.txt/run"], r"run folder file\.txt/run: cannot be written"),
     "folder of a user's": (
         ["--log-dir", "mine"],

@@ -14,9 +14,6 @@ from a3c_tf.config import UsageError
 from a3c_tf.envs import Environment, make_env
 from tests.conftest import ToyEnv, box, run_python
 
-NOT_CHECKED = pytest.mark.xfail(
-    strict=True, reason="the form of the answer is not looked at before NumPy trips over it"
-)
 IDS = pytest.mark.parametrize("env_id", ["Pendulum-v1", "gym:Pendulum-v1", "gymnasium:Pendulum-v1"])
 
 
@@ -119,10 +116,9 @@ def make_gymnasium() -> Any:
 
 def test_an_environment_made_by_a_callable_keeps_its_own_time_limit() -> None:
     env = make_env(make_gymnasium)
+    assert env.time_limit == 200
     env.reset(0)
-    ends = [env.step(np.zeros(1, np.float32))[2:] for _ in range(200)]
-    assert ends[-1] == (False, True)
-    assert set(ends[:-1]) == {(False, False)}
+    assert {env.step(np.zeros(1, np.float32))[2:] for _ in range(201)} == {(False, False)}
 
 
 def test_what_a_callable_raises_comes_out_as_it_is() -> None:
@@ -216,10 +212,10 @@ WRONG_OBSERVATIONS = pytest.mark.parametrize(
         pytest.param({"position": 1.0}, r"\(\)", id="a dict"),
         pytest.param(None, r"\(\)", id="None"),
         pytest.param([1.0, 2.0, None], r"\(3,\)|object", id="a list with None"),
-        pytest.param(np.array([1.0, None, {}], object), "object", id="object array", marks=NOT_CHECKED),
-        pytest.param(np.array(["a", "b", "c"]), "<U1|str", id="text array", marks=NOT_CHECKED),
-        pytest.param((np.zeros(3), {}), ".", id="(observation, info)", marks=NOT_CHECKED),
-        pytest.param([[1.0], [2.0, 3.0]], ".", id="ragged", marks=NOT_CHECKED),
+        pytest.param(np.array([1.0, None, {}], object), "object", id="object array"),
+        pytest.param(np.array(["a", "b", "c"]), "<U1|str", id="text array"),
+        pytest.param((np.zeros(3), {}), ".", id="(observation, info)"),
+        pytest.param([[1.0], [2.0, 3.0]], ".", id="ragged"),
     ],
 )
 
@@ -246,12 +242,12 @@ def test_a_wrong_observation_of_reset_is_told_with_expected_and_got(observation:
 @pytest.mark.parametrize(
     ("answer", "got"),
     [
-        (np.zeros(3), "3"),
+        (np.zeros(3), "ndarray"),
         ((np.zeros(3), 0.0), "2"),
         ((np.zeros(3), 0.0, False), "3"),
         ((np.zeros(3), 0.0, False, False, {}, 1), "6"),
-        pytest.param(None, "NoneType", id="None", marks=NOT_CHECKED),
-        pytest.param(1.0, "float", id="a number", marks=NOT_CHECKED),
+        pytest.param(None, "NoneType", id="None"),
+        pytest.param(1.0, "float", id="a number"),
     ],
 )
 def test_a_wrong_answer_of_step_is_told_with_expected_and_got(answer: Any, got: str) -> None:
@@ -281,10 +277,12 @@ def test_an_object_that_is_no_environment_is_refused_by_what_it_lacks(part: str)
 
 
 def test_unlearnable_spaces_are_refused_with_the_environments_name() -> None:
-    with pytest.raises(UsageError, match=r"environment CartPole-v1: action space Discrete\(2\): expected a Box"):
-        make_env("CartPole-v1")
-    with pytest.raises(UsageError, match=r"environment CartPole-v1: .*Discrete\(2\): expected a Box"):
-        make_env("gymnasium:CartPole-v1")
+    import gymnasium
+
+    counting = ToyEnv()
+    counting.observation_space = gymnasium.spaces.Discrete(2)
+    with pytest.raises(UsageError, match=r"environment .*<lambda>: observation space Discrete\(2\): expected a Box"):
+        make_env(lambda: counting)
 
 
 def test_unbounded_actions_and_dict_observations_are_refused() -> None:
@@ -315,7 +313,7 @@ def test_an_unknown_environment_is_refused_in_one_line(env_id: str) -> None:
 
 
 def test_an_unknown_library_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UsageError, match="'gym:ID' or 'gymnasium:ID'"):
+    with pytest.raises(UsageError, match=r"no module 'dm_control'.*'gym:ID', 'gymnasium:ID'"):
         make_env("dm_control:cartpole")
 
 

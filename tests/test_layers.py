@@ -16,13 +16,14 @@ from tests.conftest import ROOT, run_python
 LAYERS: dict[str, dict[str, set[str]]] = {
     "numbers": {
         "config": set(),
+        "files": {"config"},
         "counters": set(),
         "returns": {"numpy"},
-        "spaces": {"numpy", "config"},
+        "spaces": {"numpy", "config", "files"},
         "envs": {"numpy", "config", "spaces"},
-        "runs": {"filelock", "config"},
-        "tables": {"numpy", "config"},
-        "plotting": {"numpy", "matplotlib"},
+        "runs": {"filelock", "config", "files"},
+        "tables": {"numpy", "config", "files"},
+        "plotting": {"numpy", "matplotlib", "config", "runs", "tables"},
         "programs": {"config"},
     },
     "graph": {
@@ -30,28 +31,40 @@ LAYERS: dict[str, dict[str, set[str]]] = {
         "networks": {"tf1"},
         "policies": {"numpy", "spaces", "tf1", "networks"},
         "optimizers": {"config", "tf1"},
-        "acnet": {"config", "spaces", "tf1", "networks", "policies", "optimizers"},
+        "normalization": {"numpy", "tf1"},
+        "acnet": {"normalization", "config", "spaces", "tf1", "networks", "policies", "optimizers"},
     },
     "session door": {
         "session": {"tf1"},
     },
     "threads": {
         "worker": {"numpy", "config", "counters", "envs", "returns"},
-        "checkpoint": {"config", "tf1", "acnet", "session"},
-        "metrics": {"tqdm", "config", "counters", "runs", "tables", "tf1", "checkpoint", "worker"},
-        "evaluate": {"numpy", "config", "envs", "runs", "spaces", "tables", "tf1", "acnet", "session", "checkpoint"},
-        "ledger": {"config", "counters", "checkpoint", "evaluate", "metrics", "worker"},
-        "trainer": {
-            *("numpy", "config", "envs", "runs", "plotting", "spaces", "tables", "tf1", "acnet", "session"),
-            *("worker", "metrics", "checkpoint", "evaluate", "ledger"),
+        "checkpoint": {"numpy", "config", "files", "tf1", "acnet", "session"},
+        "events": {"numpy", "config", "files", "counters", "runs", "tf1", "worker"},
+        "metrics": {"tqdm", "config", "files", "counters", "events", "runs", "tables", "checkpoint", "worker"},
+        "evaluation": {
+            *("numpy", "config", "envs", "files", "runs", "spaces", "tables", "tf1", "acnet", "session", "checkpoint")
         },
+        "ledger": {"config", "counters", "checkpoint", "evaluation", "metrics", "worker"},
+        "trainer": {
+            *("numpy", "config", "envs", "files", "runs", "plotting", "spaces", "tables", "tf1"),
+            *("acnet", "session", "worker", "metrics", "checkpoint", "evaluation", "events", "ledger"),
+        },
+        "export": {"config", "policies", "spaces", "tf1", "acnet", "session", "checkpoint", "evaluation"},
+        "video": {"numpy", "imageio", "config", "envs", "evaluation"},
         "handoff": set(),
         "threading_demo": {"handoff", "tf1"},
+    },
+    "programs": {
+        "training": {"config", "programs", "plotting", "trainer"},
+        "commands": {*("tyro", "config", "programs", "runs", "plotting", "evaluation", "export", "video", "training")},
+        "cli": {"__version__", "config", "programs", "commands"},
+        "__main__": {"cli"},
     },
 }
 MAY_IMPORT = {module: allowed for layer in LAYERS.values() for module, allowed in layer.items()}
 LAYER_OF = {module: number for number, layer in enumerate(LAYERS.values()) for module in layer}
-HEAVY = {"tensorflow", "gym", "gymnasium", "matplotlib", "tqdm", "pygame"}
+HEAVY = {"tensorflow", "gym", "gymnasium", "matplotlib", "tqdm", "pygame", "tyro", "imageio"}
 
 SOURCES = {path.stem: path for path in sorted((ROOT / "a3c_tf").glob("*.py")) if path.stem != "__init__"}
 PROGRAMS = sorted((ROOT / "demos").glob("*.py"))
@@ -123,7 +136,7 @@ def test_numbers_and_the_worker_know_no_tensorflow_however_far_one_follows_their
 def test_environments_and_pictures_are_imported_inside_functions() -> None:
     for path in SOURCES.values():
         at_once = {name for name, now in imports(path) if now}
-        assert not at_once & {"gym", "gymnasium", "matplotlib", "pygame"}, path.name
+        assert not at_once & {"gym", "gymnasium", "matplotlib", "pygame", "imageio"}, path.name
 
 
 def test_no_keras_and_no_behaviour_switches() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from a3c_tf.config import Config, UsageError
 from a3c_tf.envs import make_env
-from a3c_tf.evaluate import evaluate, load_policy, play
+from a3c_tf.evaluation import evaluate, load_policy, play
 from a3c_tf.trainer import train
 from a3c_tf.worker import episode_randomness
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from a3c_tf.config import UsageError
-from a3c_tf.evaluate import evaluate, load_policy
+from a3c_tf.evaluation import evaluate, load_policy
 from a3c_tf.trainer import Result, train
 from tests.conftest import ToyEnv, everything_in, final_weights, small_config, toy_env
 
