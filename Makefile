@@ -24,20 +24,20 @@ lint: $(VENV)/installed-dev
 
 check: test lint
 
-# The figures of docs/results.md, some hours on two cores; stopped and called again, it goes on.
-LEARN := $(BIN)/python benchmarks/learning.py --jobs 2
-CURVES := tests/data/original
+# The tables and pictures of docs/results.md: an hour or more on two cores; stopped and called again, it goes on.
+LEARN := $(BIN)/python benchmarks/learning.py --jobs 2 --report docs/results.md
+DATA := tests/data
 IMAGES := docs/images
 
 results: $(VENV)/installed
-	$(LEARN) --preset classic --workers 2 8 --over $(CURVES)_curves.csv \
-	  --out runs/classic --figure $(IMAGES)/classic_over_original.png
-	$(LEARN) --preset classic-adam --seeds 0-4 --workers 2 --over $(CURVES)_adam_curves.csv \
-	  --out runs/classic-adam --figure $(IMAGES)/classic_adam_over_original.png
-	$(LEARN) --preset tuned --workers 1 2 4 --out runs/tuned --figure $(IMAGES)/tuned.png
-	$(LEARN) --preset tuned --workers 1 2 4 --steps 200000 --out runs/tuned-200k
-	$(LEARN) --preset tuned --seeds 0-2 --ablate --out runs/ablation
-	$(LEARN) --preset tuned --env MountainCarContinuous-v0 --seeds 0-4 --plays 100 --out runs/car
+	$(LEARN) classic --preset classic --workers 2 8 --over $(DATA)/original_curves.csv \
+	  --figure $(IMAGES)/classic_over_original.png --out runs/classic
+	$(LEARN) classic-adam --preset classic-adam --seeds 0-4 --workers 2 --over $(DATA)/original_adam_curves.csv \
+	  --figure $(IMAGES)/classic_adam_over_original.png --out runs/classic-adam
+	$(LEARN) tuned --preset tuned --workers 1 2 4 --figure $(IMAGES)/tuned.png --out runs/tuned
+	$(LEARN) tuned-200k --preset tuned --workers 1 2 4 --steps 200000 --out runs/tuned-200k
+	$(LEARN) ablation --preset tuned --seeds 0-2 --ablate --out runs/ablation
+	$(LEARN) car --preset tuned --env MountainCarContinuous-v0 --seeds 0-4 --plays 100 --out runs/car
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' 2>/dev/null || { \

@@ -69,6 +69,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--out", required=True, type=Path, help="folder of the runs, table.md and figure.png")
     parser.add_argument("--figure", type=Path, help="the picture's file (default: figure.png in --out)")
     parser.add_argument(
+        "--report",
+        nargs=2,
+        metavar=("FILE", "SECTION"),
+        help="also put the tables into a document, between <!-- SECTION --> and <!-- end of SECTION -->",
+    )
+    parser.add_argument(
         "--over",
         type=Path,
         help="curves of an original to lay ours over: original_curves.csv or original_adam_curves.csv",
@@ -210,12 +216,21 @@ def markdown(lines: Sequence[Sequence[str]]) -> str:
     return "\n".join([head, rule, *body]) + "\n"
 
 
+def put_into(document: Path, section: str, text: str) -> None:
+    """Replace what stands between a section's two marks. Raises ``UsageError`` if they are not there."""
+    before, begin, rest = document.read_text(encoding="utf-8").partition(f"<!-- {section} -->\n")
+    _, end, after = rest.partition(f"<!-- end of {section} -->\n")
+    if not (begin and end):
+        raise UsageError(f"{document}: expected the lines <!-- {section} --> and <!-- end of {section} -->")
+    document.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
+
+
 def provenance() -> str:
     """The command and the versions that made the figures."""
     packages = ("tensorflow", "gym", "numpy")
     versions = ", ".join(f"{package} {importlib.metadata.version(package)}" for package in packages)
     command = f"python benchmarks/learning.py {shlex.join(sys.argv[1:])}"
-    return f"`{command}`\n\nPython {platform.python_version()}, {versions}, {os.cpu_count()} CPUs\n"
+    return f"    {command}\n\nPython {platform.python_version()}, {versions}, {os.cpu_count()} CPUs\n"
 
 
 def main() -> int:
@@ -227,6 +242,8 @@ def main() -> int:
     if original:
         parts.append(curve_table(rows, original))
     (arguments.out / "table.md").write_text("\n".join(parts), encoding="utf-8")
+    if arguments.report:
+        put_into(Path(arguments.report[0]), arguments.report[1], "\n".join(parts))
     print("\n" + "\n".join(parts))
     curves = {row.label: row.metrics() for row in rows}
     if original:

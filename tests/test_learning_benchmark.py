@@ -71,6 +71,17 @@ def test_the_table_tells_mean_deviation_and_worst_seed() -> None:
     assert row == "| ours | 3 | -155.0 | 5.0 | -160.0 | 1,000 | 10 | 2 |"
 
 
+def test_a_report_replaces_its_own_section_alone(tmp_path: Path) -> None:
+    document = tmp_path / "results.md"
+    document.write_text("a\n<!-- ours -->\nold\n<!-- end of ours -->\nz\n<!-- other -->\nkept\n<!-- end of other -->\n")
+    for _ in range(2):
+        learning.put_into(document, "ours", "new\n")
+    expected = "a\n<!-- ours -->\n\nnew\n\n<!-- end of ours -->\nz\n<!-- other -->\nkept\n<!-- end of other -->\n"
+    assert document.read_text() == expected
+    with pytest.raises(UsageError, match="expected the lines <!-- third -->"):
+        learning.put_into(document, "third", "new\n")
+
+
 @pytest.mark.parametrize(
     ("name", "runs"),
     [
