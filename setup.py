@@ -26,9 +26,12 @@ setup(
         "tensorboard>=2.20",
         "tqdm>=4.60",
         "filelock>=3.12",
+        "tyro>=1.0,<2",
     ],
+    entry_points={"console_scripts": ["a3c-tf = a3c_tf.cli:main"]},
     extras_require={
         "gymnasium": ["gymnasium>=1.0"],
+        "render": ["imageio[ffmpeg]>=2.30", "pygame>=2.5"],
         "dev": ["hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff", "types-tqdm"],
     },
     classifiers=[

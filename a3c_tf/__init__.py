@@ -19,8 +19,8 @@ _HOMES: dict[str, str] = {
     "train": "a3c_tf.trainer",
     "resume": "a3c_tf.trainer",
     "Result": "a3c_tf.trainer",
-    "load_policy": "a3c_tf.evaluate",
-    "evaluate": "a3c_tf.evaluate",
+    "load_policy": "a3c_tf.evaluation",
+    "evaluate": "a3c_tf.evaluation",
 }
 
 __all__ = [*_HOMES, "__version__"]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from a3c_tf import networks
-from a3c_tf.config import Config
+from a3c_tf.config import Config, UsageError
+from a3c_tf.normalization import ObservationStatistics
 from a3c_tf.optimizers import Optimizers
-from a3c_tf.policies import NormalPolicy
-from a3c_tf.session import Call, Session
-from a3c_tf.spaces import ActionSpec, ObservationSpec, action_spec, observation_spec
+from a3c_tf.policies import policy_for
+from a3c_tf.spaces import AnyActionSpec, ObservationSpec, action_spec, observation_spec
 from a3c_tf.tf1 import quiet_deprecations, tf
 
 Tensor = Any
 Operation = Any
+Call = Callable[..., list[Any]]
 
 GLOBAL_NET_SCOPE = "Global_Net"
 
@@ -28,7 +30,7 @@ class ACNet:
     =============  ==========  ==================================================================
     attribute      shape       meaning
     =============  ==========  ==================================================================
-    s              [B, N_S]    observations (placeholder ``S``)
+    s              [B, N_S]    observations (placeholder ``S``, unless a tensor is given)
     v              [B, 1]      state values
     noise          [B, N_A]    standard normal numbers that the samples are made from
     sample         [B, N_A]    sampled actions
@@ -41,7 +43,8 @@ class ACNet:
 
     ``a_params``/``c_params`` and ``a_grads``/``c_grads`` are the actor's and the critic's variables and
     local gradients; ``update_a_op``/``update_c_op`` push the gradients to the global network and
-    ``pull_a_params_op``/``pull_c_params_op`` copy its variables here. All are float32.
+    ``pull_a_params_op``/``pull_c_params_op`` copy its variables here. All are float32, but discrete actions int32.
+    ``pull_op`` is those and, if observations are normalized, a copy of their statistics.
 
     Source: Mnih et al. 2016, algorithm S3, section 4 (losses) and section 9 (continuous actions).
     """
@@ -50,36 +53,49 @@ class ACNet:
         self,
         scope: str,
         observations: ObservationSpec,
-        actions: ActionSpec,
+        actions: AnyActionSpec,
         config: Config,
         global_ac: ACNet | None = None,
         optimizers: Optimizers | None = None,
         acts: bool = False,
+        s: Tensor | None = None,
     ) -> None:
         self.scope = scope
         with tf.variable_scope(scope, use_resource=True):
-            self.s = tf.placeholder(tf.float32, [None, observations.size], "S")
-            self._build_networks(actions, config)
+            self.s = tf.placeholder(tf.float32, [None, observations.size], "S") if s is None else s
+            self._build_networks(observations, actions, config)
             if acts or global_ac:
                 self._build_acting(config)
             if optimizers:
-                self.a_his = tf.placeholder(tf.float32, [None, actions.size], "A")
+                self.a_his = tf.placeholder(actions.dtype, [None, actions.size], "A")
                 self.v_target = tf.placeholder(tf.float32, [None, 1], "Vtarget")
                 self._build_losses(config)
                 self._build_gradients(config)
+                self._build_report()
         if global_ac:
             with tf.name_scope("sync"):
                 self._build_pull(global_ac)
                 if optimizers:
                     self._build_push(global_ac, optimizers)
 
-    def _build_networks(self, actions: ActionSpec, config: Config) -> None:
+    def _build_networks(self, observations: ObservationSpec, actions: AnyActionSpec, config: Config) -> None:
+        self.statistics = ObservationStatistics(observations.size) if config.normalize_observations else None
+        seen = self.s
+        if self.statistics:
+            seen = self.statistics.normalized(self.s)
+        elif config.observation_scale is not None:
+            seen = _scaled(self.s, observations, config.observation_scale)
         with tf.variable_scope("actor"):
-            self.policy = NormalPolicy(networks.actor_hidden(self.s, config.actor_hidden), actions)
+            self.policy = policy_for(networks.actor_hidden(seen, config.actor_hidden), actions)
         with tf.variable_scope("critic"):
-            self.v = networks.critic(self.s, config.critic_hidden)
+            self.v = networks.critic(seen, config.critic_hidden)
         self.a_params = tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES, f"{self.scope}/actor/")
         self.c_params = tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES, f"{self.scope}/critic/")
+
+    @property
+    def params(self) -> list[Any]:
+        """All variables of the scope: what makes the policy and its value."""
+        return [*self.a_params, *self.c_params, *([self.statistics.sums] if self.statistics else [])]
 
     def _build_acting(self, config: Config) -> None:
         self.policy.wrap(config.sigma_floor)
@@ -102,16 +118,33 @@ class ACNet:
         with tf.name_scope("local_grad"):
             if config.joint_loss:
                 self.loss = self.a_loss + self.c_loss
-                grads = _clipped(tf.gradients(self.loss, self.a_params + self.c_params), config.max_grad_norm)
+                self._unclipped = tf.gradients(self.loss, self.a_params + self.c_params)
+                grads = _clipped(self._unclipped, config.max_grad_norm)
                 self.a_grads, self.c_grads = grads[:split], grads[split:]
             else:
-                self.a_grads = _clipped(tf.gradients(self.a_loss, self.a_params), config.max_grad_norm)
-                self.c_grads = _clipped(tf.gradients(self.c_loss, self.c_params), config.max_grad_norm)
+                actor, critic = tf.gradients(self.a_loss, self.a_params), tf.gradients(self.c_loss, self.c_params)
+                self._unclipped = actor + critic
+                self.a_grads = _clipped(actor, config.max_grad_norm)
+                self.c_grads = _clipped(critic, config.max_grad_norm)
+
+    def _build_report(self) -> None:
+        """What is told of a rollout, each scalar by the name that TensorBoard shows it under."""
+        with tf.name_scope("report"):
+            self.report = {
+                "loss/actor": self.a_loss,
+                "loss/critic": self.c_loss,
+                **self.policy.report(),
+                "value/mean": tf.reduce_mean(self.v),
+                "gradient/norm": tf.linalg.global_norm(self._unclipped),
+            }
 
     def _build_pull(self, global_ac: ACNet) -> None:
         with tf.name_scope("pull"):
             self.pull_a_params_op = _assign_all(self.a_params, global_ac.a_params)
             self.pull_c_params_op = _assign_all(self.c_params, global_ac.c_params)
+            self.pull_op = [*self.pull_a_params_op, *self.pull_c_params_op]
+            if self.statistics and global_ac.statistics:
+                self.pull_op += _assign_all([self.statistics.sums], [global_ac.statistics.sums])
 
     def _build_push(self, global_ac: ACNet, optimizers: Optimizers) -> None:
         with tf.name_scope("push"):
@@ -120,14 +153,15 @@ class ACNet:
                 list(zip(self.c_grads, global_ac.c_params, strict=True)),
             )
             self.learning_rate_scale = optimizers.learning_rate_scale
+            pushed = [self.update_a_op, self.update_c_op]
+            if global_ac.statistics:
+                pushed.append(global_ac.statistics.add(self.s))
         # Run together without an order, a pull may read a variable before its push. These assigns
         # come after the push; sync/pull stays free of it, so that a pull alone needs no feed.
-        with tf.name_scope("push_then_pull"), tf.control_dependencies([self.update_a_op, self.update_c_op]):
-            self.push_then_pull_op = tf.group(
-                *_assign_all(self.a_params, global_ac.a_params), *_assign_all(self.c_params, global_ac.c_params)
-            )
+        with tf.name_scope("push_then_pull"), tf.control_dependencies(pushed):
+            self.push_then_pull_op = tf.group(*_assign_all(self.params, global_ac.params))
 
-    def calls(self, session: Session, config: Config) -> NetCalls:
+    def calls(self, session: Door, config: Config) -> NetCalls:
         """A local network's callables on a session of its graph."""
         rollout = [self.s, self.a_his, self.v_target]
         if self.learning_rate_scale is not None:
@@ -137,9 +171,16 @@ class ACNet:
             choose_action=session.call(actions, [self.s, self.noise]),
             value=session.call([self.v], [self.s]),
             update_global=session.call([], rollout, [self.push_then_pull_op]),
-            update_global_and_report=session.call([self.a_loss, self.c_loss], rollout, [self.push_then_pull_op]),
-            pull_global=session.call([], [], [*self.pull_a_params_op, *self.pull_c_params_op]),
+            update_global_and_report=session.call(list(self.report.values()), rollout, [self.push_then_pull_op]),
+            pull_global=session.call([], [], self.pull_op),
         )
+
+
+class Door(Protocol):
+    """What a network needs of a session, whatever runs behind it."""
+
+    def call(self, fetches: Sequence[Any], feeds: Sequence[Any] = (), targets: Sequence[Any] = ()) -> Call:
+        """A callable from an array for each of ``feeds`` to an array for each of ``fetches``."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,6 +192,15 @@ class NetCalls:
     update_global: Call
     update_global_and_report: Call
     pull_global: Call
+
+
+def _scaled(s: Tensor, observations: ObservationSpec, scale: tuple[float, ...]) -> Tensor:
+    if len(scale) != observations.size:
+        raise UsageError(
+            f"observation_scale = {scale}: expected a number for each of the {observations.size} dimensions of an "
+            f"observation, got {len(scale)}"
+        )
+    return tf.multiply(s, list(scale), name="scaled")
 
 
 def _clipped(gradients: list[Tensor], norm: float | None) -> list[Tensor]:
@@ -170,6 +220,8 @@ class A3CGraph:
     graph: Any
     global_net: ACNet
     worker_nets: list[ACNet]
+    graph_def: Any
+    """the graph as built, before anything that saves or evaluates is added: what TensorBoard shows"""
     shared_variables: list[Any]
     """the global network's variables and the optimizers' statistics: all that is learnt"""
 
@@ -189,6 +241,6 @@ def build_graph(config: Config, observation_space: Any, action_space: Any) -> A3
         worker_nets = [
             ACNet(f"W_{i}", observations, actions, config, global_net, optimizers) for i in range(config.workers)
         ]
-        local = {variable.ref() for net in worker_nets for variable in net.a_params + net.c_params}
+        local = {variable.ref() for net in worker_nets for variable in net.params}
         shared = [variable for variable in tf.global_variables() if variable.ref() not in local]
-    return A3CGraph(graph, global_net, worker_nets, shared)
+    return A3CGraph(graph, global_net, worker_nets, graph.as_graph_def(add_shapes=True), shared)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 import io
+import sys
 import warnings
 from collections.abc import Callable
 from types import ModuleType
@@ -12,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from a3c_tf.config import RunError, UsageError
-from a3c_tf.spaces import ActionSpec, ObservationSpec, action_spec, observation_spec
+from a3c_tf.config import RESERVED_PREFIXES, RunError, UsageError, name_of
+from a3c_tf.spaces import AnyActionSpec, ObservationSpec, action_spec, observation_spec
 
 # Wrappers that the libraries put around every environment. Their checks are made here once, their
 # step costs more than a cheap environment's own, and the time limit is kept as a number.
@@ -29,13 +31,14 @@ class Environment:
     """An environment as the worker sees it.
 
     ``observation_spec`` and ``action_spec`` describe its spaces; ``time_limit`` is the number of steps
-    after which its maker cuts an episode, or None where it does that itself or never.
+    after which its maker cuts an episode, or None where it does that itself or never. ``shown`` says that
+    it draws itself.
     Raises ``UsageError`` for spaces that cannot be learnt, ``WrongAnswerError`` for answers of the wrong form:
     the first answer of ``step`` is looked at closely, and every one of ``reset``; later steps, which are
     many, only for their length and the observation's shape.
     """
 
-    def __init__(self, raw: Any, name: str, time_limit: int | None = None) -> None:
+    def __init__(self, raw: Any, name: str, time_limit: int | None = None, shown: bool = False) -> None:
         for part in ("reset", "step", "observation_space", "action_space"):
             if not hasattr(raw, part):
                 raise UsageError(f"environment {name}: expected an object with {part!r}, got {type(raw).__name__}")
@@ -43,12 +46,15 @@ class Environment:
         self.time_limit = time_limit
         try:
             self.observation_spec: ObservationSpec = observation_spec(raw.observation_space)
-            self.action_spec: ActionSpec = action_spec(raw.action_space)
+            self.action_spec: AnyActionSpec = action_spec(raw.action_space)
         except UsageError as error:
             raise UsageError(f"environment {name}: {error}") from None
         self._raw = raw
         self._step = self._first_step
         self._later_step = raw.step
+        self._plain: Callable[[np.ndarray], Any] = self.action_spec.plain
+        if shown:  # gym's Pendulum draws its action with pygame, which refuses NumPy's float32
+            self._plain = lambda action: self.action_spec.plain(action.astype(np.float64))
         self._reset_takes_seed = True
 
     def reset(self, seed: int) -> np.ndarray:
@@ -62,8 +68,8 @@ class Environment:
         return np.asarray(answer)
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool]:
-        """Take one step with a flat action [N_A]: (observation, reward, terminated, truncated)."""
-        answer = self._step(self._shaped(action))
+        """Take one step with the network's action [N_A]: (observation, reward, terminated, truncated)."""
+        answer = self._step(self._plain(action))
         observation: Any
         if len(answer) == 5:
             observation, reward, terminated, truncated, _ = answer
@@ -77,6 +83,21 @@ class Environment:
             self._check_observation(observation, "step")
             observation = np.asarray(observation)
         return observation, float(reward), bool(terminated), bool(truncated)
+
+    def render(self) -> np.ndarray:
+        """The picture [height, width, 3] uint8 of the present state, of one made with ``rgb_array``."""
+        frame = self._raw.render() if hasattr(self._raw, "render") else None
+        if getattr(frame, "ndim", 0) != 3:
+            raise UsageError(
+                f"environment {self.name}: cannot be filmed: expected render() to return an array [height, width, 3] "
+                f"with render_mode='rgb_array', got {type(frame).__name__}; let what makes it take render_mode"
+            )
+        return np.asarray(frame, np.uint8)
+
+    @property
+    def frames_per_second(self) -> float:
+        """The pace that the environment's maker gives, else 30."""
+        return float(getattr(self._raw, "metadata", {}).get("render_fps", 30))
 
     def close(self) -> None:
         if hasattr(self._raw, "close"):
@@ -94,10 +115,7 @@ class Environment:
             self._raw.seed(seed)
         return self._raw.reset()
 
-    def _shaped(self, action: np.ndarray) -> np.ndarray:
-        return action if action.shape == self.action_spec.shape else action.reshape(self.action_spec.shape)
-
-    def _first_step(self, action: np.ndarray) -> Any:
+    def _first_step(self, action: Any) -> Any:
         """Take a step and look at each part of the answer; the next ones go to the environment itself."""
         answer = self._later_step(action)
         if not isinstance(answer, (tuple, list)):
@@ -133,38 +151,96 @@ class Environment:
         return WrongAnswerError(f"environment {self.name}: {call}() must return {expected}, got {got}")
 
 
-def make_env(env: str | Callable[[], Any]) -> Environment:
-    """Make an environment from an id or a callable that takes nothing.
+def make_env(env: str | Callable[..., Any], render_mode: str | None = None) -> Environment:
+    """Make an environment from its name, or from a callable that takes nothing.
 
     ``Pendulum-v1`` or ``gym:Pendulum-v1`` come from gym, ``gymnasium:Pendulum-v1`` from gymnasium.
+    ``module:Name-v0`` imports the module and makes what it registered with either of them;
+    ``module:identifier`` calls what the module has by that name. With ``render_mode`` (``human`` or
+    ``rgb_array``) it is passed on: to a callable if it takes one.
     Raises ``UsageError`` for what cannot be made; what a callable raises comes out as it is.
     """
     if callable(env):
-        return Environment(env(), getattr(env, "__qualname__", type(env).__name__))
-    library, _, env_id = env.rpartition(":")
-    return _from_library(library or "gym", env_id)
+        return _from_factory(env, name_of(env), render_mode)
+    library, colon, rest = env.partition(":")
+    if not colon:
+        return _from_library("gym", env, render_mode)
+    if f"{library}:" in RESERVED_PREFIXES:
+        return _from_library(library, rest, render_mode)
+    if "<" in rest:  # a lambda, a function within another, an object
+        raise _nameless(env)
+    module = _import_module(library, env)
+    if all(part.isidentifier() for part in rest.split(".")):
+        return _from_factory(_find_factory(module, rest, env), env, render_mode)
+    for library in ("gym", "gymnasium"):
+        if library in sys.modules and rest in sys.modules[library].envs.registration.registry:
+            return _from_library(library, rest, render_mode)
+    raise UsageError(f"environment {env!r}: module {module.__name__} registers no {rest!r} with gym or gymnasium")
 
 
-def _from_library(library: str, env_id: str) -> Environment:
-    if library not in ("gym", "gymnasium"):
-        raise UsageError(
-            f"environment '{library}:{env_id}': expected an id, 'gym:ID' or 'gymnasium:ID'; "
-            "one made by a callable needs that callable again: env=..."
-        )
+def _from_library(library: str, env_id: str, render_mode: str | None) -> Environment:
     module = _import_library(library)
     try:
         with warnings.catch_warnings(record=True) as told:
-            raw = module.make(env_id, disable_env_checker=True)
+            mode = {"render_mode": render_mode} if render_mode else {}
+            raw = module.make(env_id, disable_env_checker=True, **mode)
     except module.error.Error as error:
         raise UsageError(f"environment {env_id!r}: {library} says: {_one_line(error)}") from None
     except ImportError as error:
         raise UsageError(f"environment {env_id!r} needs a package that is not installed: {error}") from None
     for warning in told:  # those of an environment that could not be made only repeat the error
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    time_limit = raw.spec.max_episode_steps
+    return Environment(*_unwrapped(raw, env_id), render_mode is not None)
+
+
+def _from_factory(factory: Callable[..., Any], name: str, render_mode: str | None) -> Environment:
+    takes_mode = render_mode is not None and "render_mode" in inspect.signature(factory).parameters
+    raw = factory(render_mode=render_mode) if takes_mode else factory()
+    return Environment(*_unwrapped(raw, name), render_mode is not None)
+
+
+def _unwrapped(raw: Any, name: str) -> tuple[Any, str, int | None]:
+    """The environment without the libraries' standard wrappers, its name, and its time limit."""
+    limits = []
     while type(raw).__name__ in _STANDARD_WRAPPERS:
+        limits.append(vars(raw).get("_max_episode_steps"))  # vars: an attribute that is looked up goes through
         raw = raw.env
-    return Environment(raw, env_id, time_limit)
+    return raw, name, min((limit for limit in limits if limit is not None), default=None)
+
+
+def _find_factory(module: ModuleType, path: str, env: str) -> Callable[..., Any]:
+    factory: Any = module
+    for part in path.split("."):
+        factory = getattr(factory, part, None)
+    if not callable(factory):
+        if module.__name__ == "__main__":  # of another program than this
+            raise _nameless(env)
+        raise UsageError(
+            f"environment {env!r}: module {module.__name__} has no callable {path!r} that makes one; "
+            "an id that it registers ends in its version, as in 'module:Name-v0'"
+        )
+    return factory
+
+
+def _nameless(env: str) -> UsageError:
+    return UsageError(
+        f"environment {env!r}: was a callable that cannot be found by its name; give it again, as in "
+        "resume(run, env=…) or evaluate(policy, env=…)"
+    )
+
+
+def _import_module(name: str, env: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # it is there, and needs another
+    except (ValueError, TypeError):
+        pass  # no module can have such a name
+    raise UsageError(
+        f"environment {env!r}: there is no module {name!r} to import; expected an id, 'gym:ID', 'gymnasium:ID', "
+        "'module:ID' or 'module:factory'"
+    )
 
 
 def _import_library(library: str) -> ModuleType:

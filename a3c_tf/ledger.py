@@ -8,7 +8,7 @@ from collections.abc import Callable
 from a3c_tf.checkpoint import Checkpointer, RunState
 from a3c_tf.config import Config
 from a3c_tf.counters import Counters
-from a3c_tf.evaluate import BestKeeper
+from a3c_tf.evaluation import BestKeeper
 from a3c_tf.metrics import Metrics
 from a3c_tf.worker import Episode
 

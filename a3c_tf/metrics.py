@@ -6,23 +6,20 @@ import contextlib
 import logging
 import sys
 import time
-from typing import Any, Protocol
+from typing import Protocol
 
 from tqdm import tqdm
 
 from a3c_tf.checkpoint import RunState
 from a3c_tf.config import Config, UsageError
 from a3c_tf.counters import FinishedEpisode
+from a3c_tf.events import Events
 from a3c_tf.files import writing
 from a3c_tf.runs import RunFolder
 from a3c_tf.tables import begin, cut_back
-from a3c_tf.tf1 import tf
 from a3c_tf.worker import Episode
 
 _log = logging.getLogger("a3c_tf")
-_WRITE_ERRORS = (OSError, tf.errors.OpError, LookupError, RuntimeError)
-"""what a FileWriter raises if the disk is full or gone depends on the system's error number"""
-
 CSV_FIELDS = ("wall_time", "global_step", "episode", "worker", "episode_return", "running_return", "episode_length")
 
 
@@ -40,22 +37,16 @@ class Metrics:
     A run that goes on from ``state`` appends: rows after it are cut off first, for they will be told again.
     """
 
-    def __init__(self, run: RunFolder, graph: Any, display: Display, state: RunState) -> None:
+    def __init__(self, run: RunFolder, events: Events, display: Display, state: RunState) -> None:
         self._started = time.monotonic() - state.wall_time
-        self._display = display
+        self._events, self._display = events, display
         self._run = run
-        with writing(run.path, _WRITE_ERRORS):
+        with writing(run.path):
             begin(run.metrics, CSV_FIELDS)
             kept = cut_back(run.metrics, "episode", state.episodes - 1)
             if kept != state.episodes:
                 _log.warning("%s: %d rows are left of the run's %d episodes", run.metrics, kept, state.episodes)
             self._csv = run.metrics.open("a", encoding="utf-8", newline="")
-            with graph.as_default():  # a FileWriter refuses to be made in eager mode
-                self._events = tf.summary.FileWriter(str(run.path), graph, flush_secs=10)
-            if state.steps:  # TensorBoard then drops what earlier files told of later steps
-                restart = tf.SessionLog(status=tf.SessionLog.START)
-                self._events.add_session_log(restart, state.steps + 1)
-            self._events.flush()  # TensorBoard shows the graph from the first second
 
     def wall_time(self) -> float:
         """Seconds of training since the start, those before a resume included."""
@@ -73,16 +64,7 @@ class Metrics:
                 f"{told.episode_return!r},{count.running_return!r},{told.length}\n"
             )
             self._csv.flush()
-        scalars = {
-            "episode/return": told.episode_return,
-            "episode/running_return": count.running_return,
-            "episode/length": told.length,
-            "loss/actor": told.actor_loss,
-            "loss/critic": told.critic_loss,
-        }
-        values = [tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
-        with writing(self._run.path, _WRITE_ERRORS):
-            self._events.add_summary(tf.Summary(value=values), count.global_step)
+        self._events.episode(told, count)
         self._display.episode(told, count)
 
     def flush(self) -> None:
@@ -90,12 +72,11 @@ class Metrics:
 
         TensorFlow's save flushes the events' file as well, but passes over its errors.
         """
-        with writing(self._run.path, _WRITE_ERRORS):
-            self._events.flush()
+        self._events.flush()
 
     def close(self) -> None:
         """Each is closed, whatever becomes of the others; once more does nothing."""
-        with writing(self._run.path, _WRITE_ERRORS), contextlib.ExitStack() as parts:
+        with writing(self._run.path), contextlib.ExitStack() as parts:
             for part in (self._csv, self._events, self._display):
                 parts.callback(part.close)
 

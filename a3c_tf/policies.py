@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from a3c_tf.networks import dense
-from a3c_tf.spaces import ActionSpec
+from a3c_tf.spaces import ActionSpec, AnyActionSpec, DiscreteSpec
 from a3c_tf.tf1 import tf
 
 Tensor = Any
@@ -65,3 +65,58 @@ class NormalPolicy:
     def clip(self, actions: Tensor) -> Tensor:
         """Actions [B, N_A] moved to the nearest point within the bounds."""
         return tf.clip_by_value(actions, self._low, self._high)
+
+    def report(self) -> dict[str, Tensor]:
+        """Scalars worth watching, by the names that TensorBoard shows."""
+        return {"policy/entropy": tf.reduce_mean(self.entropy()), "policy/sigma": tf.reduce_mean(self.sigma)}
+
+
+class CategoricalPolicy:
+    """A distribution over ``space.n`` actions, numbered from 0; actions are int32 [B, 1], ``mode`` the most likely.
+
+    ``hidden`` is the actor's last hidden layer [B, H]. Built inside the scope ``actor``, it makes the head
+    logits [B, n]. Source: Mnih et al. 2016, section 5 (a softmax output).
+    """
+
+    def __init__(self, hidden: Tensor, space: DiscreteSpec) -> None:
+        self.logits = dense(hidden, space.n, None, "logits")
+
+    def wrap(self, sigma_floor: float) -> None:
+        """Turn the logits into probabilities (scope ``wrap_a_out``); there is no sigma to keep up."""
+        with tf.name_scope("wrap_a_out"):
+            self.probabilities = tf.nn.softmax(self.logits)
+            self.mode = tf.expand_dims(tf.argmax(self.logits, axis=1, output_type=tf.int32), 1)
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        """log π(a|s) [B, 1] of actions [B, 1]."""
+        labels = tf.squeeze(actions, axis=1)
+        return -tf.expand_dims(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=self.logits), 1)
+
+    def entropy(self) -> Tensor:
+        """The distribution's entropy [B, 1] in nats."""
+        return -tf.reduce_sum(self.probabilities * tf.nn.log_softmax(self.logits), axis=1, keepdims=True)
+
+    def sample(self) -> tuple[Tensor, Tensor]:
+        """Actions [B, 1] and the placeholder of the standard normal noise [B, 1] they are made from.
+
+        The noise is what a Normal policy is fed, so that a worker need not know which it has: its place
+        in the normal distribution, uniform in [0, 1], is looked up among the cumulated probabilities.
+        """
+        with tf.name_scope("sample"):
+            noise = tf.placeholder(tf.float32, [None, 1], "noise")
+            uniform = 0.5 * tf.erfc(-noise * np.float32(np.sqrt(0.5)))
+            below = tf.cumsum(self.probabilities[:, :-1], axis=1) <= uniform
+            return tf.reduce_sum(tf.cast(below, tf.int32), axis=1, keepdims=True), noise
+
+    def clip(self, actions: Tensor) -> Tensor:
+        """Nothing to clip: every sample is an action."""
+        return actions
+
+    def report(self) -> dict[str, Tensor]:
+        """Scalars worth watching, by the names that TensorBoard shows."""
+        return {"policy/entropy": tf.reduce_mean(self.entropy())}
+
+
+def policy_for(hidden: Tensor, space: AnyActionSpec) -> NormalPolicy | CategoricalPolicy:
+    """The policy that fits an action space, its heads on the layer ``hidden`` [B, H]."""
+    return CategoricalPolicy(hidden, space) if isinstance(space, DiscreteSpec) else NormalPolicy(hidden, space)

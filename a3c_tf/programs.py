@@ -28,6 +28,7 @@ def exit_code(main: Callable[[], int]) -> int:
     second one leaves at once.
     """
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+    logging.getLogger("a3c_tf").setLevel(logging.INFO)
     signal.signal(signal.SIGINT, _stop)
     signal.signal(signal.SIGTERM, _stop)
     try:

@@ -26,6 +26,14 @@ class RunFolder:
 
     path: Path
 
+    @classmethod
+    def of(cls, path: str | Path) -> RunFolder:
+        """The folder of a run that is there. Raises ``UsageError`` if it is none."""
+        run = cls(Path(path))
+        if not run.config.is_file():
+            raise UsageError(f"run folder {path}: expected the folder of a run, with a config.json; there is none")
+        return run
+
     @property
     def config(self) -> Path:
         return self.path / "config.json"
@@ -79,9 +87,7 @@ def existing_run(path: str | Path) -> Iterator[RunFolder]:
 
     Raises ``UsageError`` if it is none, is held by another, or holds links: nothing elsewhere is written.
     """
-    run = RunFolder(Path(path))
-    if not run.config.is_file():
-        raise UsageError(f"run folder {path}: expected a run to resume, with a config.json; there is none")
+    run = RunFolder.of(path)
     folders = (run.path, run.checkpoints, run.best)
     for entry in (entry for folder in folders if folder.is_dir() for entry in folder.iterdir()):
         if entry.is_symlink():

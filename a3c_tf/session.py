@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from a3c_tf.tf1 import CallableOptions, tf
+from a3c_tf.tf1 import CallableOptions, tf, tf_session
 
 Call = Callable[..., list[Any]]
 
@@ -31,18 +31,24 @@ class Session:
         ``targets`` are operations to run beside them. Arrays must have the placeholders' dtypes and
         shapes: the fast path does not convert. Any thread may call it, several at once.
         """
-        if CallableOptions and hasattr(self.raw, "_make_callable_from_options"):
+        if CallableOptions and tf_session and hasattr(self.raw, "_make_callable_from_options"):
             return self._fast_call(fetches, feeds, targets)
         return self._public_call(fetches, feeds, targets)
 
     def _fast_call(self, fetches: Sequence[Any], feeds: Sequence[Any], targets: Sequence[Any]) -> Call:
-        """TensorFlow's private callable: 6 µs for an action, where ``Session.run`` takes 53."""
+        """TensorFlow's private callable: an eighth of what ``Session.run`` costs for an action."""
         options = CallableOptions()
         options.run_options.inter_op_thread_pool = -1  # the caller's thread: no hand-over, no wake-up
         options.feed.extend(tensor.name for tensor in feeds)
         options.fetch.extend(tensor.name for tensor in fetches)
         options.target.extend(operation.name for operation in targets)
-        return self.raw._make_callable_from_options(options)
+        made = self.raw._make_callable_from_options(options)
+        run, session, handle = tf_session.TF_SessionRunCallable, self.raw._session, made._handle
+
+        def call(*arrays: Any, keep: Any = made) -> list[Any]:  # what made it frees it when it goes
+            return run(session, handle, arrays, None)
+
+        return call
 
     def _public_call(self, fetches: Sequence[Any], feeds: Sequence[Any], targets: Sequence[Any]) -> Call:
         run = self.raw.make_callable([list(fetches), list(targets)], list(feeds))

@@ -11,14 +11,15 @@ from a3c_tf.config import UsageError
 from a3c_tf.files import written_whole
 
 
-def read_columns(path: str | Path) -> dict[str, np.ndarray]:
+def read_columns(path: str | Path, needed: str) -> dict[str, np.ndarray]:
     """Columns by name, float64, but strings for ``worker``. A last row that a kill cut short is left out.
 
-    Raises ``UsageError`` if the file is missing or no such table.
+    Raises ``UsageError`` if the file is missing, or is no table with a column ``needed``.
     """
     try:
         with Path(path).open(newline="", encoding="utf-8") as file:
             header, *rows = list(csv.reader(file)) or [[]]
+        header.index(needed)  # or ValueError
         rows = [row for row in rows if len(row) == len(header)]
         columns = zip(*rows, strict=True) if rows else [()] * len(header)
         return {
@@ -26,7 +27,7 @@ def read_columns(path: str | Path) -> dict[str, np.ndarray]:
             for name, column in zip(header, columns, strict=True)
         }
     except (OSError, ValueError, UnicodeError) as error:
-        raise UsageError(f"{path}: expected a table that a run wrote: {error}") from None
+        raise UsageError(f"{path}: expected a run's table with a column {needed}: {error}") from None
 
 
 def begin(path: Path, columns: tuple[str, ...]) -> None:

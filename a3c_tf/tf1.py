@@ -48,11 +48,13 @@ with _without_loading_notes():
     import tensorflow.compat.v1 as tf
 
 try:
+    # no public names lead to these; without them, session.py takes the public path
     from tensorflow.core.protobuf.config_pb2 import CallableOptions
-except ImportError:  # no public name leads to it; without it, session.py takes the public path
-    CallableOptions = None
+    from tensorflow.python.client.session import tf_session
+except ImportError:
+    CallableOptions = tf_session = None
 
-__all__ = ["CallableOptions", "quiet_deprecations", "tf"]
+__all__ = ["CallableOptions", "quiet_deprecations", "tf", "tf_session"]
 
 
 @contextlib.contextmanager

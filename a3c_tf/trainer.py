@@ -15,15 +15,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from a3c_tf import plotting
 from a3c_tf.acnet import build_graph
 from a3c_tf.checkpoint import Checkpointer, RunState, find_checkpoints
 from a3c_tf.config import Config, RunError, UsageError
 from a3c_tf.envs import Environment, make_env
-from a3c_tf.evaluate import BestKeeper
-from a3c_tf.files import writing, written_whole
+from a3c_tf.evaluation import BestKeeper
+from a3c_tf.events import Events
+from a3c_tf.files import writing
 from a3c_tf.ledger import Ledger
 from a3c_tf.metrics import Metrics, check_show, display
-from a3c_tf.plotting import learning_curve
 from a3c_tf.runs import RunFolder, existing_run, new_run, write_config
 from a3c_tf.session import Session
 from a3c_tf.spaces import read_specs, write_specs
@@ -92,6 +93,9 @@ def train(config: Config, show: str = "auto") -> Result:
     config = config.seeded()
     with contextlib.ExitStack() as closing:
         envs = _make_envs(config, closing)
+        seen = envs[0].observation_spec
+        if len(seen.shape) != 1:
+            _log.info("observations of shape %s are seen flattened, as %d numbers", seen.shape, seen.size)
         built = build_graph(config, envs[0].observation_spec, envs[0].action_spec)
         run = closing.enter_context(new_run(config))
         with writing(run.path):
@@ -131,6 +135,7 @@ def _run(
     best = BestKeeper(run, built, config, envs[config.workers :]) if config.evaluation_interval else None
     with built.graph.as_default():
         initializer = tf.global_variables_initializer()
+        weights = {variable.op.name: variable.read_value() for variable in built.global_net.params}
     built.graph.finalize()
     session = closing.enter_context(contextlib.closing(Session(built.graph)))
     session.run(initializer)
@@ -145,7 +150,12 @@ def _run(
         checkpointer.save()
     if best:
         best.bind(session, state)
-    metrics = Metrics(run, built.graph, display(show, config, state), state)
+    read_weights = session.call(list(weights.values()))
+    events = Events(
+        run, built.graph_def, config, state.steps, list(built.worker_nets[0].report),
+        lambda: dict(zip(weights, read_weights(), strict=True)),
+    )  # fmt: skip
+    metrics = Metrics(run, events, display(show, config, state), state)
     coordinator = tf.train.Coordinator(clean_stop_exception_types=[])
     ledger = Ledger(config, metrics, checkpointer, best, state, coordinator.should_stop)
     workers = [
@@ -162,7 +172,7 @@ def _run(
             checkpointer.save()
 
     try:
-        with _saved_at_the_end(run, config, metrics, checkpointer):
+        with _saved_at_the_end(run, metrics, checkpointer):
             _run_threads(workers, coordinator, save_if_due)
             _run_threads([LastEvaluation(ledger)], coordinator, save_if_due)
             ledger.finish()
@@ -246,12 +256,12 @@ def _join(threads: list[threading.Thread], coordinator: Any) -> None:
 
 
 @contextlib.contextmanager
-def _saved_at_the_end(run: RunFolder, config: Config, metrics: Metrics, checkpointer: Checkpointer) -> Iterator[None]:
+def _saved_at_the_end(run: RunFolder, metrics: Metrics, checkpointer: Checkpointer) -> Iterator[None]:
     """Save, close and draw however the run ends; a failure to do so never hides the run's own."""
 
     def leave() -> None:
         with contextlib.ExitStack() as parts:  # each is done, whatever becomes of the others
-            parts.callback(_draw, run, config)
+            parts.callback(_draw, run)
             parts.callback(checkpointer.save)
             parts.callback(metrics.close)
 
@@ -269,15 +279,13 @@ def _saved_at_the_end(run: RunFolder, config: Config, metrics: Metrics, checkpoi
 
 def _metrics(run: RunFolder) -> dict[str, np.ndarray]:
     try:
-        return read_columns(run.metrics)
+        return read_columns(run.metrics, "running_return")
     except UsageError as error:  # somebody took it away while the run went on
         raise RunError(str(error)) from None
 
 
-def _draw(run: RunFolder, config: Config) -> None:
-    columns = _metrics(run)
-    steps = int(columns["global_step"][-1]) if columns["global_step"].size else 0
-    workers = "1 worker" if config.workers == 1 else f"{config.workers} workers"
-    title = f"{config.env_name}, preset {config.preset_name}, seed {config.seed}, {workers}, {steps:,} steps"
-    with writing(run.learning_curve), written_whole(run.learning_curve) as new:
-        learning_curve(columns, title).savefig(new, dpi=130, format="png")
+def _draw(run: RunFolder) -> None:
+    try:
+        plotting.write(plotting.learning_curves([run.path]), run.learning_curve)
+    except UsageError as error:
+        raise RunError(str(error)) from None

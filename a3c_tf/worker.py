@@ -25,7 +25,7 @@ class Net(Protocol):
 
     With a decaying learning rate its scale, a scalar, is the fourth argument."""
     update_global_and_report: Callable[..., list[np.ndarray]]
-    """the same → [actor loss, critic loss]"""
+    """the same → [actor loss, critic loss, …], scalars"""
     pull_global: Callable[..., list[np.ndarray]]
     """() → []"""
 
@@ -41,6 +41,8 @@ class Episode(NamedTuple):
     actor_loss: float
     critic_loss: float
     """losses of the episode's last rollout"""
+    more: tuple[float, ...] = ()
+    """what else the network reports of that rollout"""
 
 
 class NotFiniteError(RunError, FloatingPointError):
@@ -83,7 +85,7 @@ class Worker:
         self._time_limit = config.max_episode_steps or env.time_limit
         steps, n_s, n_a = config.rollout_steps, env.observation_spec.size, env.action_spec.size
         self.buffer_s = np.zeros((steps + 1, n_s), np.float32)
-        self.buffer_a = np.zeros((steps, n_a), np.float32)
+        self.buffer_a: np.ndarray = np.zeros((steps, n_a), env.action_spec.dtype)
         self.buffer_r: list[float] = []
         self._noise = np.zeros((steps, n_a), np.float32)
         # rows [1, n] of the buffers, sliced once: they are fed and filled at each step
@@ -112,7 +114,7 @@ class Worker:
             losses = self._learn(terminated, ended)
             self._counters.settle_steps(claimed, len(self.buffer_r))
         self.episodes_run += 1
-        self._on_episode(Episode(self.name, episode_return, self.length, *losses))
+        self._on_episode(Episode(self.name, episode_return, self.length, losses[0], losses[1], tuple(losses[2:])))
 
     def _collect(self, steps: int) -> tuple[bool, bool]:
         """Fill the buffers with up to ``steps`` steps; returns (terminated, ended).
@@ -133,7 +135,7 @@ class Worker:
         return False, False
 
     def _learn(self, terminated: bool, ended: bool) -> list[float]:
-        """Push the rollout's gradients and pull; the losses if the episode ended, else nothing."""
+        """Push the rollout's gradients and pull; the losses and what else is reported if the episode ended."""
         taken = len(self.buffer_r)
         worthless = terminated or (ended and not self._config.bootstrap_at_time_limit)
         self._check_finite("observation", self.buffer_s[: taken + 1], "mend the environment")
@@ -175,8 +177,7 @@ class Worker:
         """What is fed beside the rollout: the part of the learning rate that is left, if it decays."""
         if self._config.learning_rate_decay == "none":
             return ()
-        assert self._config.planned_steps is not None
-        return (np.array(max(0.0, 1 - self._counters.steps / self._config.planned_steps), np.float32),)
+        return (np.array(self._config.learning_rate_scale(self._counters.steps), np.float32),)
 
 
 def episode_randomness(seed: int, worker: int, episode: int) -> tuple[int, np.random.Generator]:

@@ -9,8 +9,7 @@ import argparse
 import sys
 from typing import Any
 
-from a3c_tf.config import Config
-from a3c_tf.programs import exit_code
+from a3c_tf import programs, training
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -41,32 +40,8 @@ def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
 def main() -> int:
     arguments = parse_arguments()
     given = given_settings(arguments)
-    show = "lines" if arguments.verbose else "auto"
-    if arguments.resume:
-        if arguments.preset:
-            given["preset_name"] = arguments.preset
-        from a3c_tf.trainer import resume  # loads TensorFlow, so wrong settings are told before
-
-        result = resume(arguments.resume, show, **given)
-    else:
-        config = Config.preset(arguments.preset, **given) if arguments.preset else Config.for_env(**given)
-        from a3c_tf.trainer import train
-
-        result = train(config, show)
-    print(
-        f"{len(result.returns)} episodes, {result.steps:,} steps in {result.seconds:.1f} s; "
-        f"running return {result.running_returns[-1]:.0f}\n"
-        f"curve:       {result.run_folder / 'learning_curve.png'}\n"
-        f"metrics:     {result.run_folder / 'metrics.csv'}\n"
-        f"checkpoints: {result.run_folder / 'checkpoints'}\n"
-        f"graph:       tensorboard --logdir {result.run_folder}"
-    )
-    if arguments.show:
-        from a3c_tf import plotting
-
-        plotting.show(result.run_folder / "learning_curve.png")
-    return 0
+    return training.train(given, arguments.preset, arguments.resume, arguments.verbose, arguments.show)
 
 
 if __name__ == "__main__":
-    sys.exit(exit_code(main))
+    sys.exit(programs.exit_code(main))

@@ -17,7 +17,7 @@ import pytest
 from a3c_tf import trainer
 from a3c_tf.checkpoint import find_checkpoints
 from a3c_tf.config import Config, RunError, UsageError
-from a3c_tf.evaluate import load_policy
+from a3c_tf.evaluation import load_policy
 from a3c_tf.programs import exit_code
 from a3c_tf.tf1 import tf
 from a3c_tf.trainer import resume, train
@@ -26,7 +26,7 @@ from tests.faulty import ROOT, Env, learnt, newest, rows, settings, tensors
 
 @pytest.fixture(autouse=True)
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trainer, "_draw", lambda run, config: None)
+    monkeypatch.setattr(trainer, "_draw", lambda run: None)
 
 
 @pytest.fixture(scope="module")

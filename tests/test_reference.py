@@ -111,3 +111,29 @@ def test_three_batches_as_the_pytorch_original() -> None:
             assert_near(f"pulled {name}", value, batch[f"local_after_pull/{name}"])
         before = {name: batch[f"global_after_push/{name}"] for name in before}
     session.close()
+
+
+@pytest.mark.parametrize("file", ["original_step_1.npz", "original_step_2.npz", "original_adam_step_1.npz"])
+def test_the_reference_holds_what_is_compared_with_it(file: str) -> None:
+    """Three batches, every weight and gradient, and numbers that a mistake would change."""
+    reference = Reference(file)
+    layers = ("actor/la", "actor/mu", "actor/sigma", "critic/lc", "critic/v")
+    names = {f"{layer}/{part}" for layer in layers for part in ("kernel", "bias")}
+    assert set(reference.under("global_before/")) == set(reference.under("local_before/")) == names
+    for i in range(3):
+        batch = reference.batch(i)
+        assert {key.removeprefix("grad/") for key in batch if key.startswith("grad/")} == names
+        for name in names:
+            assert np.any(batch[f"grad/{name}"] != 0)
+
+
+def test_the_comparisons_can_fail() -> None:
+    reference = np.array([1.0, -2.0])
+    assert_near("same", reference, reference)
+    with pytest.raises(AssertionError, match=r"x: off by .* at a scale of 2"):
+        assert_near("x", reference + 3e-5, reference)
+    with pytest.raises(AssertionError, match="shape"):
+        assert_near("x", reference[:, None], reference)
+    before = reference - 1e-4
+    with pytest.raises(AssertionError, match="change of x"):
+        assert_same_change("x", before, reference + 2e-7, reference)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,12 +17,12 @@ from a3c_tf.envs import Environment, make_env
 from a3c_tf.files import writing
 from a3c_tf.runs import RunFolder
 from a3c_tf.session import Session
-from a3c_tf.spaces import ActionSpec, ObservationSpec, read_specs
+from a3c_tf.spaces import AnyActionSpec, ObservationSpec, read_specs
 from a3c_tf.tables import begin, cut_back, read_columns
 from a3c_tf.tf1 import quiet_deprecations, tf
 
 Act = Callable[[np.ndarray], np.ndarray]
-"""observations [K, N_S] float32 → actions [K, N_A] within the bounds"""
+"""observations [K, N_S] float32 → actions [K, N_A] within the bounds, or numbers of discrete ones [K, 1]"""
 _SCORE = "mean_return"
 
 
@@ -45,33 +45,49 @@ class Evaluation:
         return float(self.returns.std())
 
 
-class Policy:
-    """A trained policy: ``policy(observation)`` is the action, in the shapes of the environment's spaces.
+class SavedPolicy(NamedTuple):
+    """Where a run keeps a policy, and what it needs to be played."""
 
-    The mean action by default; with ``rng`` (a ``numpy.random.Generator``) a sample. Any thread may call.
+    config: Config
+    observations: ObservationSpec
+    actions: AnyActionSpec
+    folder: Path
+    """folder of its weights"""
+
+
+class Policy:
+    """A trained policy: ``policy(observation)`` is the action, as the environment's spaces have it.
+
+    The mean action (of discrete ones the most likely, an int) by default; with ``rng`` (a
+    ``numpy.random.Generator``) a sample. Any thread may call.
     """
 
-    def __init__(self, config: Config, observations: ObservationSpec, actions: ActionSpec, folder: Path) -> None:
-        self.config = config
-        self._observations, self._actions = observations, actions
+    def __init__(self, saved: SavedPolicy) -> None:
+        self.config, self.folder = saved.config, saved.folder
+        self._observations, self._actions = saved.observations, saved.actions
         graph = tf.Graph()
         with graph.as_default(), graph.device("/cpu:0"), quiet_deprecations():
-            net = ACNet(GLOBAL_NET_SCOPE, observations, actions, config, acts=True)
+            net = ACNet(GLOBAL_NET_SCOPE, saved.observations, saved.actions, saved.config, acts=True)
         self._session = Session(graph)
-        checkpoint.load_weights(folder, net.a_params + net.c_params, self._session)
+        checkpoint.load_weights(saved.folder, net.params, self._session)
         self._mode = self._session.call([net.policy.mode], [net.s])
+        self._value = self._session.call([net.v], [net.s])
         self._sample = self._session.call([net.A], [net.s, net.noise])
 
-    def __call__(self, observation: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+    def __call__(self, observation: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray | int:
         batch = np.asarray(observation, np.float32).reshape(1, self._observations.size)
-        return self.act(batch, rng)[0].reshape(self._actions.shape)
+        return self._actions.plain(self.act(batch, rng)[0])
 
     def act(self, observations: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
-        """Actions [K, N_A] for flat observations [K, N_S] float32."""
+        """Actions for flat observations, as ``Act`` says."""
         if rng is None:
             return self._mode(observations)[0]
         noise = rng.standard_normal((len(observations), self._actions.size), np.float32)
         return self._sample(observations, noise)[0]
+
+    def value(self, observations: np.ndarray) -> np.ndarray:
+        """The critic's values [K] of flat observations [K, N_S] float32, in rewards as the learner sees them."""
+        return self._value(observations)[0][:, 0]
 
 
 def load_policy(run: str | Path, which: str | None = None) -> Policy:
@@ -79,13 +95,19 @@ def load_policy(run: str | Path, which: str | None = None) -> Policy:
 
     No environment is needed. Raises ``UsageError`` if the folder is no run or has no such policy.
     """
+    return Policy(saved_policy(run, which))
+
+
+def saved_policy(run: str | Path, which: str | None = None) -> SavedPolicy:
+    """Find the policy that ``load_policy`` loads; raises as that does."""
     folder = RunFolder(Path(run))
     if not (folder.config.is_file() and folder.spaces.is_file()):
         raise UsageError(f"{run}: expected the folder of a run, with config.json and spaces.json")
     if which not in (None, "best", "last"):
         raise UsageError(f"which = {which!r}: expected 'best', 'last' or None")
     best = bool(checkpoint.find_checkpoints(folder.best)) if which is None else which == "best"
-    return Policy(Config.read(folder.config), *read_specs(folder.spaces), folder.best if best else folder.checkpoints)
+    specs = read_specs(folder.spaces)
+    return SavedPolicy(Config.read(folder.config), *specs, folder.best if best else folder.checkpoints)
 
 
 def evaluate(
@@ -94,17 +116,21 @@ def evaluate(
     episodes: int = 100,
     seed: int = 0,
     sample: bool = False,
+    render_mode: str | None = None,
 ) -> Evaluation:
     """Play ``episodes`` episodes, the k-th from ``env.reset(seed=seed + k)``, with environments of its own.
 
     ``env`` is the run's own unless one is given. ``sample`` plays samples in place of the mean action.
+    With ``render_mode`` ``human`` the episodes are played one after the other, in a window.
     """
+    if episodes < 1:
+        raise UsageError(f"episodes = {episodes}: expected a whole number of at least 1")
     config = policy.config
     rng = np.random.default_rng(seed) if sample else None
     seeds = range(seed, seed + episodes)
     returns: list[float] = []
     steps = 0
-    envs = [make_env(env or config.env) for _ in range(min(episodes, 20))]
+    envs = [make_env(env or config.env, render_mode) for _ in range(1 if render_mode else min(episodes, 20))]
     try:
         for first in range(0, episodes, len(envs)):
             played = play(lambda s: policy.act(s, rng), envs, seeds[first : first + len(envs)], config)
@@ -122,16 +148,19 @@ def play(
     seeds: Sequence[int],
     config: Config,
     should_stop: Callable[[], bool] = lambda: False,
+    watch: Callable[[], Any] = lambda: None,
 ) -> Evaluation:
     """One episode for each seed, side by side, so that one call chooses the actions of all.
 
-    What is played when ``should_stop`` says so is of no use: the episodes are cut.
+    What is played when ``should_stop`` says so is of no use: the episodes are cut. ``watch`` is called
+    after the resets and after the steps of all.
     """
     returns = np.zeros(len(seeds))
     observations = np.stack([env.reset(seed).ravel() for env, seed in zip(envs, seeds, strict=False)])
     observations = observations.astype(np.float32)
     time_limit = config.max_episode_steps or envs[0].time_limit
     playing, length, steps = list(range(len(seeds))), 0, 0
+    watch()
     while playing and not should_stop():
         actions = act(observations[playing])
         length, steps = length + 1, steps + len(playing)
@@ -143,6 +172,7 @@ def play(
             if not (terminated or truncated or length == time_limit):
                 still.append(k)
         playing = still
+        watch()
     return Evaluation(returns, steps)
 
 
@@ -157,12 +187,12 @@ class BestKeeper:
         self._run, self._config, self._envs = run, config, envs
         with built.graph.as_default(), built.graph.device("/cpu:0"), quiet_deprecations():
             net = ACNet("Evaluation", envs[0].observation_spec, envs[0].action_spec, config, built.global_net)
-            names = [v.op.name for v in built.global_net.a_params + built.global_net.c_params]
+            names = [v.op.name for v in built.global_net.params]
             # its score is saved with a policy, so that neither is ever without the other
             score = tf.get_variable(_SCORE, [], tf.float64, trainable=False, use_resource=True)
             self._score = tf.placeholder(tf.float64, [])
             self._set_score = score.assign(self._score, read_value=False)
-            self._saver = checkpoint.WeightSaver(run.best, [*names, _SCORE], [*net.a_params, *net.c_params, score])
+            self._saver = checkpoint.WeightSaver(run.best, [*names, _SCORE], [*net.params, score])
         self._net = net
         sequence = np.random.SeedSequence([config.seed or 0, 2**31])  # no worker has this number
         self._seeds = [int(seed >> 1) for seed in sequence.generate_state(len(envs))]
@@ -170,11 +200,11 @@ class BestKeeper:
     def bind(self, session: Session, state: RunState) -> None:
         """Work on ``session`` from now on, and go on from ``state``: evaluations after it will be told again."""
         self._session = session
-        self._pull = session.call([], [], [*self._net.pull_a_params_op, *self._net.pull_c_params_op])
+        self._pull = session.call([], [], self._net.pull_op)
         self._mode = session.call([self._net.policy.mode], [self._net.s])
         begin(self._run.evaluations, ("global_step", "mean_return", "deviation", "evaluation_steps"))
         cut_back(self._run.evaluations, "evaluation_steps", state.evaluation_steps)
-        self.evaluated_at = max(read_columns(self._run.evaluations)["global_step"], default=-1)
+        self.evaluated_at = max(read_columns(self._run.evaluations, "mean_return")["global_step"], default=-1)
         kept = checkpoint.read_newest(self._run.best)
         self._best = -np.inf if kept is None else float(kept[_SCORE])
 
@@ -189,7 +219,7 @@ class BestKeeper:
         if should_stop():
             return None
         steps = steps_before + played.steps
-        if played.mean > self._best:
+        if played.mean >= self._best:  # of equals the later, trained with smaller steps
             self._session.run(self._set_score, {self._score: played.mean})
             self._saver.save(self._session, global_step)
             self._best = played.mean

@@ -1,0 +1,8 @@
+"""``python -m a3c_tf`` is ``a3c-tf``."""
+
+import sys
+
+from a3c_tf.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

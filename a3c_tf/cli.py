@@ -1,0 +1,57 @@
+"""``a3c-tf``: the commands, and help that is there at once. What a command needs is imported when it runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from a3c_tf import programs
+from a3c_tf.config import UsageError
+
+COMMANDS = {
+    "train": "Train a policy; everything is left in a run folder.",
+    "evaluate": "Play a trained policy and print its mean return ± the standard deviation over episodes.",
+    "plot": "Draw the learning curves of runs, or the policy that one has learnt.",
+    "video": "Film a trained policy, without a screen.",
+    "export": "Write a trained policy as a SavedModel that plain TensorFlow 2 loads.",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line (without the program's name); returns the exit code, as ``programs`` says."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_help())
+        return programs.DONE if arguments else programs.REFUSED
+    return programs.exit_code(lambda: _run(arguments[0], arguments[1:]))
+
+
+def _run(name: str, arguments: Sequence[str]) -> int:
+    if name == "--version":
+        from a3c_tf import __version__
+
+        print(__version__)
+        return programs.DONE
+    if name not in COMMANDS:
+        raise UsageError(f"a3c-tf {name}: no such command; there are {', '.join(COMMANDS)}")
+    sys.path.append("")  # `--env my_module:make` means the module in the folder where one stands
+    from a3c_tf import commands
+
+    return commands.run(name, COMMANDS[name], arguments)
+
+
+def _help() -> str:
+    lines = [f"  {name:9} {summary}" for name, summary in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: a3c-tf COMMAND [OPTIONS]",
+            "",
+            "A3C in TensorFlow 1 graph style on TensorFlow 2.",
+            "",
+            *lines,
+            "",
+            "a3c-tf COMMAND --help shows a command's options. Examples:",
+            "  a3c-tf train --env Pendulum-v1 --preset classic --workers 2 --seed 0 --log-dir runs/pendulum",
+            "  a3c-tf evaluate runs/pendulum",
+        ]
+    )

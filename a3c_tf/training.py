@@ -1,0 +1,40 @@
+"""A training as a program runs it: from what a person gave to where things are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from a3c_tf.config import Config
+from a3c_tf.programs import DONE
+
+
+def train(given: dict[str, Any], preset: str | None, resume: str | None, verbose: bool, show: bool) -> int:
+    """Train with the settings ``given``, or go on with the run ``resume``, and say where things are.
+
+    ``verbose`` prints a line an episode; ``show`` opens a window with the curve at the end.
+    """
+    display = "lines" if verbose else "auto"
+    if resume:
+        if preset:
+            given = {**given, "preset_name": preset}
+        from a3c_tf import trainer  # loads TensorFlow, so wrong settings are told before
+
+        result = trainer.resume(resume, display, **given)
+    else:
+        config = Config.preset(preset, **given) if preset else Config.for_env(**given)
+        from a3c_tf import trainer
+
+        result = trainer.train(config, display)
+    learnt = f"; running return {result.running_returns[-1]:.0f}" if len(result.returns) else ""
+    print(
+        f"{len(result.returns)} episodes, {result.steps:,} steps in {result.seconds:.1f} s{learnt}\n"
+        f"curve:       {result.run_folder / 'learning_curve.png'}\n"
+        f"metrics:     {result.run_folder / 'metrics.csv'}\n"
+        f"checkpoints: {result.run_folder / 'checkpoints'}\n"
+        f"graph:       tensorboard --logdir {result.run_folder}"
+    )
+    if show:
+        from a3c_tf import plotting
+
+        plotting.show(result.run_folder / "learning_curve.png")
+    return DONE

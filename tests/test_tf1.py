@@ -1,0 +1,44 @@
+"""Settings that must be made before TensorFlow is imported."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from tests.conftest import run_python
+
+REPORT = "import os; import a3c_tf.tf1; print(os.environ['TF_ENABLE_ONEDNN_OPTS'], os.environ['TF_CPP_MIN_LOG_LEVEL'])"
+
+
+def test_settings_are_made_where_the_user_has_made_none_and_loading_is_quiet() -> None:
+    done = run_python("-c", REPORT, TF_ENABLE_ONEDNN_OPTS=None, TF_CPP_MIN_LOG_LEVEL=None)
+    assert (done.stdout, done.stderr) == ("0 3\n", "")
+
+
+def test_what_the_user_has_set_stays_and_stderr_is_not_swallowed() -> None:
+    program = f"{REPORT}; import sys; print('still here', file=sys.stderr)"
+    done = run_python("-c", program, TF_ENABLE_ONEDNN_OPTS="1", TF_CPP_MIN_LOG_LEVEL="1")
+    assert done.stdout == "1 1\n"
+    assert done.stderr.endswith("still here\n")
+
+
+def test_importing_it_switches_nothing_off() -> None:
+    from a3c_tf.tf1 import tf
+
+    assert tf.executing_eagerly()
+
+
+@pytest.mark.parametrize("level", [logging.INFO, logging.ERROR])
+def test_the_loggers_level_is_put_back_even_after_an_error(level: int) -> None:
+    from a3c_tf.tf1 import quiet_deprecations
+
+    logger = logging.getLogger("tensorflow")
+    before = logger.level
+    logger.setLevel(level)
+    try:
+        with pytest.raises(KeyError, match="x"), quiet_deprecations():
+            raise KeyError("x" if logger.level == logging.ERROR else logger.level)
+        assert logger.level == level
+    finally:
+        logger.setLevel(before)
