@@ -17,8 +17,6 @@ from a3c_tf.runs import RunFolder
 from a3c_tf.tf1 import tf
 from a3c_tf.worker import Episode
 
-WRITE_ERRORS = (OSError, tf.errors.OpError, LookupError, RuntimeError)
-"""what a FileWriter raises if the disk is full or gone depends on the system's error number"""
 SCALARS_SECONDS = 0.25
 """time between two reports on the learner: written for each episode, they would cost more than they tell"""
 HISTOGRAMS_SECONDS = 30.0
@@ -75,10 +73,7 @@ class Events:
                 self._add_histograms(count.global_step)
 
     def flush(self) -> None:
-        """Write what is held back; to be called before a checkpoint that counts it.
-
-        TensorFlow's save flushes the file as well, but passes over its errors.
-        """
+        """Write what is held back. Any thread may call."""
         with self._writing():
             self._writer.flush()
 

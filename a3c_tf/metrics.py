@@ -68,7 +68,10 @@ class Metrics:
         self._display.episode(told, count)
 
     def flush(self) -> None:
-        """Write what is held back; to be called before a checkpoint that counts it."""
+        """Write what is held back; to be called before a checkpoint that counts it.
+
+        TensorFlow's save flushes the events' file as well, but passes over its errors.
+        """
         self._events.flush()
 
     def close(self) -> None:

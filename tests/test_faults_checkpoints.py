@@ -26,7 +26,7 @@ from tests.faulty import ROOT, Env, learnt, newest, rows, settings, tensors
 
 @pytest.fixture(autouse=True)
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trainer, "_draw", lambda run, config: None)
+    monkeypatch.setattr(trainer, "_draw", lambda run: None)
 
 
 @pytest.fixture(scope="module")
@@ -222,20 +222,6 @@ def test_a_malicious_run_folder_runs_nothing(run: Path, tmp_path: Path) -> None:
     assert not mark.exists()
     pickle.loads(evil)
     assert mark.exists(), "had it been loaded, it would have run"
-
-
-def test_an_environment_that_a_file_names_imports_no_module(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """gym and gymnasium import ``module`` for the id ``module:ID``."""
-    (tmp_path / "evil_module.py").write_text(f"open({str(tmp_path / 'it ran')!r}, 'w')")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    for env in ("gym:evil_module:Pendulum-v1", "gymnasium:evil_module:Pendulum-v1", "evil_module:Pendulum-v1"):
-        config = json.loads((run / "config.json").read_text())
-        (run / "config.json").write_text(json.dumps({**config, "env": env}))
-        with pytest.raises(UsageError, match="expected an id"):
-            resume(run, "none")
-    assert not (tmp_path / "it ran").exists()
 
 
 @pytest.mark.parametrize(
