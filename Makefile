@@ -1,11 +1,12 @@
 # make demo   trains A3C on Pendulum       make test   runs the tests
 # make lint   ruff and mypy                make check  tests and lint
+# make results   the runs and figures of docs/results.md
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONPATH :=
 
-.PHONY: demo test lint check long clean
+.PHONY: results demo test lint check long clean
 
 demo: $(VENV)/installed
 	$(BIN)/python demos/pendulum_a3c.py
@@ -22,6 +23,21 @@ lint: $(VENV)/installed-dev
 	$(BIN)/mypy
 
 check: test lint
+
+# The figures of docs/results.md, some hours on two cores; stopped and called again, it goes on.
+LEARN := $(BIN)/python benchmarks/learning.py --jobs 2
+CURVES := tests/data/original
+IMAGES := docs/images
+
+results: $(VENV)/installed
+	$(LEARN) --preset classic --workers 2 8 --over $(CURVES)_curves.csv \
+	  --out runs/classic --figure $(IMAGES)/classic_over_original.png
+	$(LEARN) --preset classic-adam --seeds 0-4 --workers 2 --over $(CURVES)_adam_curves.csv \
+	  --out runs/classic-adam --figure $(IMAGES)/classic_adam_over_original.png
+	$(LEARN) --preset tuned --workers 1 2 4 --out runs/tuned --figure $(IMAGES)/tuned.png
+	$(LEARN) --preset tuned --workers 1 2 4 --steps 200000 --out runs/tuned-200k
+	$(LEARN) --preset tuned --seeds 0-2 --ablate --out runs/ablation
+	$(LEARN) --preset tuned --env MountainCarContinuous-v0 --seeds 0-4 --plays 100 --out runs/car
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' 2>/dev/null || { \

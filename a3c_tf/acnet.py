@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from a3c_tf import networks
-from a3c_tf.config import Config
+from a3c_tf.config import Config, UsageError
 from a3c_tf.normalization import ObservationStatistics
 from a3c_tf.optimizers import Optimizers
 from a3c_tf.policies import policy_for
@@ -80,7 +80,11 @@ class ACNet:
 
     def _build_networks(self, observations: ObservationSpec, actions: AnyActionSpec, config: Config) -> None:
         self.statistics = ObservationStatistics(observations.size) if config.normalize_observations else None
-        seen = self.statistics.normalized(self.s) if self.statistics else self.s
+        seen = self.s
+        if self.statistics:
+            seen = self.statistics.normalized(self.s)
+        elif config.observation_scale is not None:
+            seen = _scaled(self.s, observations, config.observation_scale)
         with tf.variable_scope("actor"):
             self.policy = policy_for(networks.actor_hidden(seen, config.actor_hidden), actions)
         with tf.variable_scope("critic"):
@@ -190,6 +194,15 @@ class NetCalls:
     pull_global: Call
 
 
+def _scaled(s: Tensor, observations: ObservationSpec, scale: tuple[float, ...]) -> Tensor:
+    if len(scale) != observations.size:
+        raise UsageError(
+            f"observation_scale = {scale}: expected a number for each of the {observations.size} dimensions of an "
+            f"observation, got {len(scale)}"
+        )
+    return tf.multiply(s, list(scale), name="scaled")
+
+
 def _clipped(gradients: list[Tensor], norm: float | None) -> list[Tensor]:
     return gradients if norm is None else tf.clip_by_global_norm(gradients, norm)[0]
 
@@ -207,6 +220,8 @@ class A3CGraph:
     graph: Any
     global_net: ACNet
     worker_nets: list[ACNet]
+    graph_def: Any
+    """the graph as built, before anything that saves or evaluates is added: what TensorBoard shows"""
     shared_variables: list[Any]
     """the global network's variables and the optimizers' statistics: all that is learnt"""
 
@@ -228,4 +243,4 @@ def build_graph(config: Config, observation_space: Any, action_space: Any) -> A3
         ]
         local = {variable.ref() for net in worker_nets for variable in net.params}
         shared = [variable for variable in tf.global_variables() if variable.ref() not in local]
-    return A3CGraph(graph, global_net, worker_nets, shared)
+    return A3CGraph(graph, global_net, worker_nets, graph.as_graph_def(add_shapes=True), shared)

@@ -115,7 +115,7 @@ class Environment:
             self._raw.seed(seed)
         return self._raw.reset()
 
-    def _first_step(self, action: np.ndarray) -> Any:
+    def _first_step(self, action: Any) -> Any:
         """Take a step and look at each part of the answer; the next ones go to the environment itself."""
         answer = self._later_step(action)
         if not isinstance(answer, (tuple, list)):

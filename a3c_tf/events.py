@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,36 +22,40 @@ WRITE_ERRORS = (OSError, tf.errors.OpError, LookupError, RuntimeError)
 SCALARS_SECONDS = 0.25
 """time between two reports on the learner: written for each episode, they would cost more than they tell"""
 HISTOGRAMS_SECONDS = 30.0
+_WRITE_ERRORS = (OSError, tf.errors.OpError, LookupError, RuntimeError)
+"""what a FileWriter raises if the disk is full or gone depends on the system's error number"""
 
 
 class Events:
     """A run's event file. One caller at a time.
 
-    ``tags`` name the numbers of an episode's report, losses first; ``read_weights`` gives the global
-    network's variables by name. A run that goes on from ``steps`` leaves the earlier files as they are.
+    ``graph_def`` is the graph as built. ``tags`` name the numbers of an episode's report, losses first;
+    ``read_weights`` gives the global network's variables by name. A run that goes on from ``steps`` leaves
+    the earlier files as they are.
     """
 
     def __init__(
         self,
         run: RunFolder,
-        graph: Any,
+        graph_def: Any,
         config: Config,
         steps: int,
         tags: Sequence[str],
         read_weights: Callable[[], dict[str, np.ndarray]],
     ) -> None:
         self._config, self._tags, self._read_weights = config, tags, read_weights
-        self._path, self._closed = run.path, False
-        with writing(self._path, WRITE_ERRORS):
-            with graph.as_default():  # a FileWriter refuses to be made in eager mode
-                self._writer = tf.summary.FileWriter(str(run.path), graph, flush_secs=10)
+        self._writing = functools.partial(writing, run.path, _WRITE_ERRORS)
+        # a FileWriter refuses to be made in eager mode
+        with self._writing(), tf.Graph().as_default():
+            self._writer = tf.summary.FileWriter(str(run.path), flush_secs=10)
+            self._writer.add_event(tf.Event(graph_def=graph_def.SerializeToString(), wall_time=time.time()))
             if steps:  # TensorBoard then drops what earlier files told of later steps
                 self._writer.add_session_log(tf.SessionLog(status=tf.SessionLog.START), steps + 1)
             self._writer.add_summary(tf.Summary(value=[_settings_page(config)]), steps)
             self._add_histograms(steps)
             self._writer.flush()  # TensorBoard shows the graph from the first second
         self._last_time, self._last_step = time.monotonic(), steps
-        self._scalars_due = 0.0
+        self._scalars_due, self._closed = 0.0, False
 
     def episode(self, told: Episode, count: FinishedEpisode) -> None:
         """Write a finished episode; now and then the learner's numbers too, and seldom the weights."""
@@ -64,17 +68,18 @@ class Events:
         if now >= self._scalars_due:
             scalars |= self._learner(told, count, now)
         values = [tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
-        with writing(self._path, WRITE_ERRORS):
+        with self._writing():
             self._writer.add_summary(tf.Summary(value=values), count.global_step)
             if now - self._last_histograms >= HISTOGRAMS_SECONDS:
                 self._add_histograms(count.global_step)
 
     def close(self) -> None:
-        """Write the weights once more; closing again does nothing."""
-        if not self._closed:
-            self._closed = True
-            with contextlib.closing(self._writer):
+        """Write what is left; once more does nothing."""
+        with self._writing():
+            if not self._closed:
+                self._closed = True
                 self._add_histograms(self._last_step)
+            self._writer.close()
 
     def _learner(self, told: Episode, count: FinishedEpisode, now: float) -> dict[str, float]:
         steps, seconds = count.global_step - self._last_step, now - self._last_time

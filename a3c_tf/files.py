@@ -28,5 +28,7 @@ def writing(path: Path, errors: tuple[type[Exception], ...] = (OSError,)) -> Ite
     try:
         yield
     except errors as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise RunError(f"{path}: cannot be written: {reason.splitlines()[0]}") from None
+        lines = (getattr(error, "strerror", None) or str(error) or type(error).__name__).splitlines()
+        # TensorFlow has the system's reason after a semicolon, on any of its lines
+        reason = next((line.rpartition("; ")[2] for line in lines if "; " in line), lines[0])
+        raise RunError(f"{path}: cannot be written: {reason}") from None

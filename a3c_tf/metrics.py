@@ -13,14 +13,13 @@ from tqdm import tqdm
 from a3c_tf.checkpoint import RunState
 from a3c_tf.config import Config, UsageError
 from a3c_tf.counters import FinishedEpisode
-from a3c_tf.events import WRITE_ERRORS, Events
+from a3c_tf.events import Events
 from a3c_tf.files import writing
 from a3c_tf.runs import RunFolder
 from a3c_tf.tables import begin, cut_back
 from a3c_tf.worker import Episode
 
 _log = logging.getLogger("a3c_tf")
-
 CSV_FIELDS = ("wall_time", "global_step", "episode", "worker", "episode_return", "running_return", "episode_length")
 
 
@@ -40,7 +39,8 @@ class Metrics:
 
     def __init__(self, run: RunFolder, events: Events, display: Display, state: RunState) -> None:
         self._started = time.monotonic() - state.wall_time
-        self._run, self._events, self._display = run, events, display
+        self._events, self._display = events, display
+        self._run = run
         with writing(run.path):
             begin(run.metrics, CSV_FIELDS)
             kept = cut_back(run.metrics, "episode", state.episodes - 1)
@@ -69,7 +69,7 @@ class Metrics:
 
     def close(self) -> None:
         """Each is closed, whatever becomes of the others; once more does nothing."""
-        with writing(self._run.path, WRITE_ERRORS), contextlib.ExitStack() as parts:
+        with writing(self._run.path), contextlib.ExitStack() as parts:
             for part in (self._csv, self._events, self._display):
                 parts.callback(part.close)
 

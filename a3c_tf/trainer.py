@@ -22,7 +22,7 @@ from a3c_tf.config import Config, RunError, UsageError
 from a3c_tf.envs import Environment, make_env
 from a3c_tf.evaluation import BestKeeper
 from a3c_tf.events import Events
-from a3c_tf.files import writing, written_whole
+from a3c_tf.files import writing
 from a3c_tf.ledger import Ledger
 from a3c_tf.metrics import Metrics, check_show, display
 from a3c_tf.runs import RunFolder, existing_run, new_run, write_config
@@ -152,7 +152,7 @@ def _run(
         best.bind(session, state)
     read_weights = session.call(list(weights.values()))
     events = Events(
-        run, built.graph, config, state.steps, list(built.worker_nets[0].report),
+        run, built.graph_def, config, state.steps, list(built.worker_nets[0].report),
         lambda: dict(zip(weights, read_weights(), strict=True)),
     )  # fmt: skip
     metrics = Metrics(run, events, display(show, config, state), state)
@@ -256,8 +256,9 @@ def _saved_at_the_end(run: RunFolder, metrics: Metrics, checkpointer: Checkpoint
     def leave() -> None:
         with contextlib.ExitStack() as parts:  # each is done, whatever becomes of the others
             parts.callback(_draw, run)
-            parts.callback(metrics.close)
             parts.callback(checkpointer.save)
+            # first, for TensorFlow's save flushes the events' file too, and passes over its errors
+            parts.callback(metrics.close)
 
     try:
         yield
@@ -269,7 +270,6 @@ def _saved_at_the_end(run: RunFolder, metrics: Metrics, checkpointer: Checkpoint
         except Exception as error:
             _log.error("the run's last checkpoint is of step %d: %s", checkpointer.saved_step, error)
         raise
-    leave()
 
 
 def _metrics(run: RunFolder) -> dict[str, np.ndarray]:
@@ -280,6 +280,7 @@ def _metrics(run: RunFolder) -> dict[str, np.ndarray]:
 
 
 def _draw(run: RunFolder) -> None:
-    _metrics(run)
-    with writing(run.learning_curve), written_whole(run.learning_curve) as new:
-        plotting.learning_curves([run.path]).savefig(new, dpi=130, format="png")
+    try:
+        plotting.write(plotting.learning_curves([run.path]), run.learning_curve)
+    except UsageError as error:
+        raise RunError(str(error)) from None

@@ -442,3 +442,18 @@ def test_two_graphs_do_not_share_names() -> None:
     first, second = build_graph(small_config(), *PENDULUM), build_graph(small_config(), *PENDULUM)
     assert first.graph is not second.graph
     assert first.worker_nets[0].s.name == second.worker_nets[0].s.name == "W_0/S:0"
+
+
+def test_the_networks_see_the_scaled_observation() -> None:
+    observations, (plain, scaled) = np.array([[0.5, 2.0, -3.0]], np.float32), ((1.0, 1.0, 1.0), (2.0, 0.5, -1.0))
+    outputs = []
+    for scale, fed in ((plain, observations * np.array(scaled, np.float32)), (scaled, observations)):
+        built = build_graph(small_config(workers=1, observation_scale=scale), *PENDULUM)
+        net = built.worker_nets[0]
+        outputs.append(started(built).run([net.policy.mu, net.policy.sigma, net.v], {net.s: fed}))
+    np.testing.assert_allclose(outputs[0], outputs[1], rtol=1e-6)
+
+
+def test_a_scale_of_the_wrong_length_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"observation_scale = \(1.0, 2.0\): expected a number for each of the 3"):
+        build_graph(small_config(workers=1, observation_scale=(1.0, 2.0)), *PENDULUM)

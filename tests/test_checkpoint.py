@@ -98,10 +98,7 @@ def test_old_ones_are_pruned_after_a_restore_too(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.glob("*.index")) == [f"model.ckpt-{n}.index" for n in (20, 30, 40)]
 
 
-INDEX_ERROR = pytest.mark.xfail(strict=True, reason="TensorFlow tells of a short file with an IndexError, not caught")
-
-
-@pytest.mark.parametrize("damage", [pytest.param("cut", marks=INDEX_ERROR), "flipped", "without index", "empty"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "without index", "empty"])
 def test_a_damaged_checkpoint_is_passed_over_for_an_older_one_with_a_warning(
     tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -143,7 +140,7 @@ def test_without_a_good_checkpoint_restoring_is_refused(tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_network_is_refused_with_both_shapes(tmp_path: Path) -> None:
     Opened(tmp_path).save(STATE)
     with pytest.raises(
-        UsageError, match=r"of another network: Global_Net/actor/\S+ is \[.*8.*\] there and \[.*9.*\] here"
+        UsageError, match=r"of another network.*: Global_Net/actor/\S+ is \S+ \[.*8.*\] there and \S+ \[.*9.*\] here"
     ):
         Opened(tmp_path, actor_hidden=9).checkpointer.restore()
 

@@ -215,8 +215,8 @@ def test_a_start_that_was_killed_before_its_settings_were_written_does_not_bar_t
             180,
             r"in worker W_0, its episode \d+, step 10: .*csv: cannot be written: File too large",
         ),
-        ("checkpoint", 1200, r".*checkpoints: cannot be written: .*File too large"),
-        ("events", 30_000, r".*run: cannot be written: .*File too large"),
+        ("checkpoint", 1200, r".*checkpoints: cannot be written: File too large"),
+        ("events", 100_000, r".*run: cannot be written: File too large"),
     ],
 )
 def test_a_full_disk_ends_the_run_and_spoils_nothing(
@@ -224,7 +224,8 @@ def test_a_full_disk_ends_the_run_and_spoils_nothing(
 ) -> None:
     run = tmp_path / "run"
     episodes = 8 if kind == "events" else FOR_EVER  # events are held back, so there it shows at the end
-    program = start(run, env="Slow", max_episodes=episodes, checkpoint_episodes=1, fill={"file_size": size})
+    saves = FOR_EVER if kind == "metrics.csv" else 1
+    program = start(run, env="Slow", max_episodes=episodes, checkpoint_episodes=saves, fill={"file_size": size})
     ended, output = program.end()
     assert ended == 1, output
     assert re.fullmatch(f"error: {told}", output.splitlines()[-1]), output
@@ -255,7 +256,7 @@ def test_a_full_file_system(start: Start, tmp_path: Path, mounted: Callable[[str
     program = start(run, env="Slow", max_episodes=FOR_EVER, checkpoint_episodes=1, fill={"path": str(filler)})
     ended, output = program.end()
     assert ended == 1, output
-    assert re.fullmatch(r"error: .*cannot be written: .*No space left on device", output.splitlines()[-1]), output
+    assert re.fullmatch(r"error: .*cannot be written: No space left on device", output.splitlines()[-1]), output
     filler.unlink()
     runs_on_as_if_never_stopped(run, tmp_path)
 

@@ -23,7 +23,7 @@ LAYERS: dict[str, dict[str, set[str]]] = {
         "envs": {"numpy", "config", "spaces"},
         "runs": {"filelock", "config", "files"},
         "tables": {"numpy", "config", "files"},
-        "plotting": {"numpy", "matplotlib", "config", "files", "runs", "tables"},
+        "plotting": {"numpy", "matplotlib", "config", "runs", "tables"},
         "programs": {"config"},
     },
     "graph": {
@@ -40,8 +40,8 @@ LAYERS: dict[str, dict[str, set[str]]] = {
     "threads": {
         "worker": {"numpy", "config", "counters", "envs", "returns"},
         "checkpoint": {"numpy", "config", "files", "tf1", "acnet", "session"},
-        "events": {"numpy", "config", "counters", "files", "runs", "tf1", "worker"},
-        "metrics": {"tqdm", "config", "counters", "events", "files", "runs", "tables", "checkpoint", "worker"},
+        "events": {"numpy", "config", "files", "counters", "runs", "tf1", "worker"},
+        "metrics": {"tqdm", "config", "files", "counters", "events", "runs", "tables", "checkpoint", "worker"},
         "evaluation": {
             *("numpy", "config", "envs", "files", "runs", "spaces", "tables", "tf1", "acnet", "session", "checkpoint")
         },

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from a3c_tf import trainer
+from a3c_tf import evaluation, trainer
 from a3c_tf.config import Config, UsageError
 from a3c_tf.tf1 import tf
 from a3c_tf.trainer import Result, resume, train
@@ -120,9 +120,8 @@ def test_wall_time_goes_on(tmp_path: Path) -> None:
 def test_an_evaluation_that_had_to_stop_is_made_again(
     tmp_path: Path, uninterrupted: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from a3c_tf import evaluate
 
-    play, calls = evaluate.play, []
+    play, calls = evaluation.play, []
 
     def interrupted(*arguments: Any) -> Any:
         calls.append(arguments)
@@ -131,7 +130,7 @@ def test_an_evaluation_that_had_to_stop_is_made_again(
         return play(*arguments)
 
     run, whole = tmp_path / "run", uninterrupted("decay and evaluation")
-    monkeypatch.setattr(evaluate, "play", interrupted)
+    monkeypatch.setattr(evaluation, "play", interrupted)
     with pytest.raises(Stop):
         train(config_of(run, "decay and evaluation"), "none")
     assert len(rows(run, "evaluations.csv")) == 1

@@ -108,17 +108,13 @@ def test_a_name_made_of_an_environment_stays_below_runs(
     assert re.fullmatch(r"[A-Za-z0-9._-]+", path.name)
 
 
-OVERWRITES = pytest.mark.xfail(strict=True, reason="a file or a link called .lock or .holder is taken for our own")
-
-
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        pytest.param(".holder", "file", marks=OVERWRITES),
-        pytest.param(".holder", "link", marks=OVERWRITES),
-        pytest.param(".lock", "file", marks=OVERWRITES),
+        (".holder", "file"),
+        (".holder", "link"),
+        (".lock", "file"),
         (".lock", "link"),
-        (".config.json.new", "file"),
         (".config.json.new", "link"),
     ],
 )
