@@ -53,8 +53,7 @@ class Events:
             self._add_histograms(steps)
             self._writer.flush()  # TensorBoard shows the graph from the first second
         self._last_time, self._last_step = time.monotonic(), steps
-        self._scalars_due = 0.0
-        self._closed = False
+        self._scalars_due, self._closed = 0.0, False
 
     def episode(self, told: Episode, count: FinishedEpisode) -> None:
         """Write a finished episode; now and then the learner's numbers too, and seldom the weights."""
