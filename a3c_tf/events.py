@@ -97,7 +97,8 @@ class Events:
 
     def _add_histograms(self, step: int) -> None:
         self._last_histograms = time.monotonic()
-        values = [_histogram(name, numbers) for name, numbers in self._read_weights().items()]
+        weights = {name: numbers for name, numbers in self._read_weights().items() if np.isfinite(numbers).all()}
+        values = [_histogram(name, numbers) for name, numbers in weights.items()]
         self._writer.add_summary(tf.Summary(value=values), step)
 
 

@@ -259,7 +259,11 @@ class TooLarge(Env):
 
 def test_slots_that_overflowed_are_not_saved(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    with pytest.raises(RunError, match=r"Global_Net/\S+ holds NaN or an infinity at step .*scale the .*rewards"):
+    # found when it is saved, or if that comes later, by what the spoilt policy does
+    told = (
+        r"Global_Net/\S+ holds NaN or an infinity at step .*scale the .*rewards|expected finite numbers, got action nan"
+    )
+    with pytest.raises(RunError, match=told):
         train(Config.for_env(**settings(run, env=TooLarge, gamma=0.9)), "none")
     for prefix in find_checkpoints(run / "checkpoints"):
         assert all(np.isfinite(value).all() for value in learnt(prefix).values())
