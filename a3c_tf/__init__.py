@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _HOMES: dict[str, str] = {
     "Config": "a3c_tf.config",
     "UsageError": "a3c_tf.config",
+    "RunError": "a3c_tf.config",
     "build_graph": "a3c_tf.acnet",
     "train": "a3c_tf.trainer",
     "resume": "a3c_tf.trainer",

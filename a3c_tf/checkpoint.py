@@ -125,12 +125,11 @@ class Checkpointer:
         """The step of the newest checkpoint on disk."""
         return self._saved.steps if self._saved else 0
 
-    def save_if_due(self) -> None:
-        """Save when the seconds or the episodes between two saves have passed."""
+    def is_due(self) -> bool:
+        """Whether the seconds or the episodes between two saves have passed."""
         saved_episodes = self._saved.episodes if self._saved else 0
         late = time.monotonic() - self._saved_at >= self._config.checkpoint_seconds
-        if late or self._state.episodes - saved_episodes >= self._config.checkpoint_episodes:
-            self.save()
+        return late or self._state.episodes - saved_episodes >= self._config.checkpoint_episodes
 
     def restore(self) -> RunState:
         """Load the newest good checkpoint into the variables; returns its state.

@@ -17,8 +17,6 @@ from a3c_tf.runs import RunFolder
 from a3c_tf.tf1 import tf
 from a3c_tf.worker import Episode
 
-WRITE_ERRORS = (OSError, tf.errors.OpError, LookupError, RuntimeError)
-"""what a FileWriter raises if the disk is full or gone depends on the system's error number"""
 SCALARS_SECONDS = 0.25
 """time between two reports on the learner: written for each episode, they would cost more than they tell"""
 HISTOGRAMS_SECONDS = 30.0
@@ -54,8 +52,8 @@ class Events:
             self._writer.add_summary(tf.Summary(value=[_settings_page(config)]), steps)
             self._add_histograms(steps)
             self._writer.flush()  # TensorBoard shows the graph from the first second
-        self._last_scalars, self._last_step = time.monotonic(), steps
-        self._closed = False
+        self._last_time, self._last_step = time.monotonic(), steps
+        self._scalars_due, self._closed = 0.0, False
 
     def episode(self, told: Episode, count: FinishedEpisode) -> None:
         """Write a finished episode; now and then the learner's numbers too, and seldom the weights."""
@@ -65,13 +63,18 @@ class Events:
             "episode/running_return": count.running_return,
             "episode/length": told.length,
         }
-        if now - self._last_scalars >= SCALARS_SECONDS:
+        if now >= self._scalars_due:
             scalars |= self._learner(told, count, now)
         values = [tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
         with self._writing():
             self._writer.add_summary(tf.Summary(value=values), count.global_step)
             if now - self._last_histograms >= HISTOGRAMS_SECONDS:
                 self._add_histograms(count.global_step)
+
+    def flush(self) -> None:
+        """Write what is held back. Any thread may call."""
+        with self._writing():
+            self._writer.flush()
 
     def close(self) -> None:
         """Write what is left; once more does nothing."""
@@ -82,8 +85,8 @@ class Events:
             self._writer.close()
 
     def _learner(self, told: Episode, count: FinishedEpisode, now: float) -> dict[str, float]:
-        steps, seconds = count.global_step - self._last_step, now - self._last_scalars
-        self._last_scalars, self._last_step = now, count.global_step
+        steps, seconds = count.global_step - self._last_step, now - self._last_time
+        self._last_time, self._last_step, self._scalars_due = now, count.global_step, now + SCALARS_SECONDS
         scale = self._config.learning_rate_scale(count.global_step)
         return {
             **dict(zip(self._tags, (told.actor_loss, told.critic_loss, *told.more), strict=True)),

@@ -67,6 +67,13 @@ class Metrics:
         self._events.episode(told, count)
         self._display.episode(told, count)
 
+    def flush(self) -> None:
+        """Write what is held back; to be called before a checkpoint that counts it.
+
+        TensorFlow's save flushes the events' file as well, but passes over its errors.
+        """
+        self._events.flush()
+
     def close(self) -> None:
         """Each is closed, whatever becomes of the others; once more does nothing."""
         with writing(self._run.path), contextlib.ExitStack() as parts:

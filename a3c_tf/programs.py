@@ -29,12 +29,14 @@ def exit_code(main: Callable[[], int]) -> int:
     """
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
     logging.getLogger("a3c_tf").setLevel(logging.INFO)
-    signal.signal(signal.SIGINT, _stop)
-    signal.signal(signal.SIGTERM, _stop)
+    before = {number: signal.signal(number, _stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         return main()
     except BaseException as error:
         return _told(error)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _told(error: BaseException) -> int:

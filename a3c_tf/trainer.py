@@ -165,10 +165,16 @@ def _run(
         )
         for i, (env, net) in enumerate(zip(envs, built.worker_nets, strict=False))
     ]  # fmt: skip
+
+    def save_if_due() -> None:
+        if checkpointer.is_due():
+            metrics.flush()
+            checkpointer.save()
+
     try:
         with _saved_at_the_end(run, metrics, checkpointer):
-            _run_threads(workers, coordinator, checkpointer.save_if_due)
-            _run_threads([LastEvaluation(ledger)], coordinator, checkpointer.save_if_due)
+            _run_threads(workers, coordinator, save_if_due)
+            _run_threads([LastEvaluation(ledger)], coordinator, save_if_due)
             ledger.finish()
     except HangingWorkerError:
         closing.pop_all()  # what a hanging worker may still be using cannot be closed
@@ -257,7 +263,6 @@ def _saved_at_the_end(run: RunFolder, metrics: Metrics, checkpointer: Checkpoint
         with contextlib.ExitStack() as parts:  # each is done, whatever becomes of the others
             parts.callback(_draw, run)
             parts.callback(checkpointer.save)
-            # first, for TensorFlow's save flushes the events' file too, and passes over its errors
             parts.callback(metrics.close)
 
     try:

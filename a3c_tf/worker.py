@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
@@ -138,11 +139,8 @@ class Worker:
         """Push the rollout's gradients and pull; the losses and what else is reported if the episode ended."""
         taken = len(self.buffer_r)
         worthless = terminated or (ended and not self._config.bootstrap_at_time_limit)
-        self._check_finite("observation", self.buffer_s[: taken + 1], "mend the environment")
-        self._check_finite("reward", np.array(self.buffer_r), "mend the environment")
-        self._check_finite("action", self.buffer_a[:taken], "the policy diverged: lower actor_learning_rate")
         buffer_v_target = self._value_targets(taken, worthless)
-        self._check_finite("value target", buffer_v_target, "the critic diverged: lower critic_learning_rate")
+        self._check_finite(taken, buffer_v_target)
         update = self._net.update_global_and_report if ended else self._net.update_global
         losses = update(self.buffer_s[:taken], self.buffer_a[:taken], buffer_v_target, *self._learning_rate_scale())
         self.buffer_s[0] = self.buffer_s[taken]
@@ -160,13 +158,28 @@ class Worker:
             next_values[-1] = 0.0
         return lambda_returns(rewards, next_values, config.gamma, config.gae_lambda)
 
-    def _check_finite(self, field: str, numbers: np.ndarray, advice: str) -> None:
+    def _check_finite(self, taken: int, value_targets: np.ndarray) -> None:
         """Called before the push, so that nothing wrong is ever learnt."""
-        if not np.isfinite(numbers).all():
-            raise NotFiniteError(
-                f"expected finite numbers, got {field} {numbers[~np.isfinite(numbers)][0]} in the last "
-                f"{len(self.buffer_r)} steps; {advice}"
-            )
+        # weights that are NaN spoil every action and value alike: one of each is enough to look at
+        sample = sum(self.buffer_r) + float(self.buffer_a[taken - 1, 0]) + float(value_targets[0, 0])
+        if not (math.isfinite(sample) and np.isfinite(self.buffer_s[: taken + 1]).all()):
+            self._raise_not_finite(taken, value_targets)
+
+    def _raise_not_finite(self, taken: int, value_targets: np.ndarray) -> None:
+        """Tell what was not finite first: one thing spoils the other."""
+        diverged = "the policy diverged: lower actor_learning_rate"
+        found = [("observation", self.buffer_s[0], "mend the environment")]
+        for t in range(taken):
+            found.append(("action", self.buffer_a[t], diverged))
+            found.append(("reward", np.array(self.buffer_r[t]), "mend the environment"))
+            found.append(("observation", self.buffer_s[t + 1], "mend the environment"))
+        found.append(("value target", value_targets, "the critic diverged: lower critic_learning_rate"))
+        for field, numbers, advice in found:
+            if not np.isfinite(numbers).all():
+                first = numbers[~np.isfinite(numbers)][0]
+                raise NotFiniteError(
+                    f"expected finite numbers, got {field} {first} in the last {taken} steps; {advice}"
+                )
 
     @property
     def place(self) -> str:

@@ -26,7 +26,7 @@ from tests.faulty import ROOT, Env, learnt, newest, rows, settings, tensors
 
 @pytest.fixture(autouse=True)
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trainer, "_draw", lambda run, config: None)
+    monkeypatch.setattr(trainer, "_draw", lambda run: None)
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from tests.faulty import Env, OwnInterrupt, learnt, raising, rows, settings
 
 @pytest.fixture(autouse=True)
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trainer, "_draw", lambda run, config: None)
+    monkeypatch.setattr(trainer, "_draw", lambda run: None)
 
 
 def train_small(run: Path, env: Any, **changes: Any) -> Any:

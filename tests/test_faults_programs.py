@@ -33,7 +33,7 @@ Start = Callable[..., Program]
 
 @pytest.fixture(autouse=True)
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trainer, "_draw", lambda run, config: None)
+    monkeypatch.setattr(trainer, "_draw", lambda run: None)
 
 
 def saved_episodes(run: Path) -> int:

@@ -23,7 +23,7 @@ LAYERS: dict[str, dict[str, set[str]]] = {
         "envs": {"numpy", "config", "spaces"},
         "runs": {"filelock", "config", "files"},
         "tables": {"numpy", "config", "files"},
-        "plotting": {"numpy", "matplotlib", "config", "runs", "tables"},
+        "plotting": {"numpy", "matplotlib", "config", "files", "runs", "tables"},
         "programs": {"config"},
     },
     "graph": {

@@ -51,9 +51,17 @@ def test_what_is_no_table_is_refused_with_its_name(path: Path, text: str | bytes
         read_columns(path, "running_return")
 
 
-@pytest.mark.parametrize(("below", "kept"), [(0, 0), (1, 1), (2, 2), (9, 2)])
-def test_rows_are_cut_back_and_a_half_row_goes_with_them(path: Path, below: int, kept: int) -> None:
+@pytest.mark.parametrize(("last", "kept"), [(-1, 0), (0, 1), (1, 2), (9, 2)])
+def test_rows_are_cut_back_and_a_half_row_goes_with_them(path: Path, last: int, kept: int) -> None:
     path.write_text(HEADER + ROWS + "0.9,600,2,W_", encoding="utf-8")
-    cut_back(path, "episode", below)
+    assert cut_back(path, "episode", last) == kept
     assert path.read_text(encoding="utf-8") == HEADER + "".join(ROWS.splitlines(keepends=True)[:kept])
     assert [file.name for file in path.parent.iterdir()] == ["metrics.csv"]
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "episode,a\nx,2\n"])
+def test_what_is_no_table_is_not_cut_back(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"metrics\.csv: expected a table that a run wrote, with a column episode"):
+        cut_back(path, "episode", 1)
+    assert path.read_text(encoding="utf-8") == text
