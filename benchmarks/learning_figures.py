@@ -26,7 +26,13 @@ def read_original(path: Path) -> dict[str, list[np.ndarray]]:
 
 # Mean returns on Pendulum-v1: the optimum by dynamic programming over the reset distribution, and
 # what the libraries publish for 1,000,000 (A2C), 100,000 (PPO) and fewer (SAC, TD3) steps.
-PENDULUM_LEVELS = {"optimum": -138, "TD3": -152, "SAC": -157, "A2C": -163, "PPO": -172}
+PENDULUM_LEVELS = {
+    "optimum": -138,
+    "TD3": -152,
+    "SAC": -157,
+    "A2C (1,000,000 steps)": -163,
+    "PPO (100,000 steps)": -172,
+}
 COLOURS = ("#b03a2e", "#2471a3", "#1e8449", "#7d3c98", "#b9770e", "#34495e")
 Curves = Mapping[str, Sequence[dict[str, np.ndarray]]]
 """metrics of the runs of each row, by its label"""
@@ -59,7 +65,7 @@ def learning(curves: Curves, returns: Mapping[str, Sequence[float]], env: str) -
         steps = np.linspace(0, min(run["global_step"][-1] for run in runs), 400)
         on_grid = [np.interp(steps, run["global_step"], run["running_return"]) for run in runs]
         _band(left, steps, np.array(on_grid), colour, label)
-    left.set_title(f"{env}: running return while training (median, lowest to highest seed)", fontsize=10.5)
+    left.set_title(f"{env}: running return while training (median, lowest to highest seed)", fontsize=9.5)
     left.set_xlabel("training steps, all workers")
     left.set_ylabel("running return, actions sampled")
     left.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
@@ -79,11 +85,11 @@ def _worth(axes: Any, returns: Mapping[str, Sequence[float]], levels: Mapping[st
     for name, level in levels.items():
         axes.axhline(level, color="0.35", lw=0.9, ls="-" if name == "optimum" else (0, (4, 3)), zorder=0)
         axes.annotate(
-            f" {name} {level}", (1, level), xycoords=("axes fraction", "data"), va="center", fontsize=8.5, color="0.25"
+            f" {level} {name}", (1, level), xycoords=("axes fraction", "data"), va="center", fontsize=8.5, color="0.25"
         )
-    axes.set_title("return of the policy that is kept (mean action, a point for each seed)", fontsize=10.5)
+    axes.set_title("return of the policy that is kept (mean action, a point for each seed)", fontsize=9.5)
     axes.set_xticks(range(len(returns)), [label.replace(", ", "\n") for label in returns], fontsize=9)
-    axes.set_xlim(-0.5, len(returns) - 0.5)
+    axes.set_xlim(-0.5, len(returns) - 0.35)
     axes.set_ylabel("mean return")
     _finish(axes)
 
