@@ -175,3 +175,15 @@ def signals_put_back() -> Iterator[None]:
     yield
     for number, handler in zip(numbers, before, strict=True):
         signal.signal(number, handler)
+
+
+HEADER = "wall_time,global_step,episode,worker,episode_return,running_return,episode_length\n"
+ROWS = "0.5,200,0,W_0,-1000.0,-1000.0,200\n0.75,400,1,W_1,-500.5,-950.05,200\n"
+
+
+@pytest.fixture
+def metrics_csv(tmp_path: Path) -> Path:
+    """A run's table with two episodes."""
+    path = tmp_path / "metrics.csv"
+    path.write_text(HEADER + ROWS, encoding="utf-8")
+    return path

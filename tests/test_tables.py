@@ -9,20 +9,11 @@ import pytest
 
 from a3c_tf.config import UsageError
 from a3c_tf.tables import cut_back, read_columns
-
-HEADER = "wall_time,global_step,episode,worker,episode_return,running_return,episode_length\n"
-ROWS = "0.5,200,0,W_0,-1000.0,-1000.0,200\n0.75,400,1,W_1,-500.5,-950.05,200\n"
+from tests.conftest import HEADER, ROWS
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "metrics.csv"
-    path.write_text(HEADER + ROWS, encoding="utf-8")
-    return path
-
-
-def test_columns_by_name(path: Path) -> None:
-    columns = read_columns(path, "running_return")
+def test_columns_by_name(metrics_csv: Path) -> None:
+    columns = read_columns(metrics_csv, "running_return")
     assert list(columns) == HEADER.strip().split(",")
     np.testing.assert_array_equal(columns["episode_return"], [-1000.0, -500.5])
     np.testing.assert_array_equal(columns["global_step"], [200, 400])
@@ -30,38 +21,38 @@ def test_columns_by_name(path: Path) -> None:
     assert columns["episode"].dtype == np.float64
 
 
-def test_a_table_without_rows(path: Path) -> None:
-    path.write_text(HEADER, encoding="utf-8")
-    columns = read_columns(path, "running_return")
+def test_a_table_without_rows(metrics_csv: Path) -> None:
+    metrics_csv.write_text(HEADER, encoding="utf-8")
+    columns = read_columns(metrics_csv, "running_return")
     assert list(columns) == HEADER.strip().split(",")
     assert {len(column) for column in columns.values()} == {0}
 
 
-def test_a_last_row_that_was_cut_short_is_left_out(path: Path) -> None:
-    path.write_text(HEADER + ROWS + "0.9,600,2,W_", encoding="utf-8")
-    assert len(read_columns(path, "running_return")["episode"]) == 2
+def test_a_last_row_that_was_cut_short_is_left_out(metrics_csv: Path) -> None:
+    metrics_csv.write_text(HEADER + ROWS + "0.9,600,2,W_", encoding="utf-8")
+    assert len(read_columns(metrics_csv, "running_return")["episode"]) == 2
 
 
 @pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "running_return\nx\n", b"\xff\xfe\x00", None])
-def test_what_is_no_table_is_refused_with_its_name(path: Path, text: str | bytes | None) -> None:
-    path.unlink()
+def test_what_is_no_table_is_refused_with_its_name(metrics_csv: Path, text: str | bytes | None) -> None:
+    metrics_csv.unlink()
     if text is not None:
-        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        metrics_csv.write_bytes(text.encode() if isinstance(text, str) else text)
     with pytest.raises(UsageError, match=r"metrics\.csv: expected a run's table with a column running_return"):
-        read_columns(path, "running_return")
+        read_columns(metrics_csv, "running_return")
 
 
 @pytest.mark.parametrize(("last", "kept"), [(-1, 0), (0, 1), (1, 2), (9, 2)])
-def test_rows_are_cut_back_and_a_half_row_goes_with_them(path: Path, last: int, kept: int) -> None:
-    path.write_text(HEADER + ROWS + "0.9,600,2,W_", encoding="utf-8")
-    assert cut_back(path, "episode", last) == kept
-    assert path.read_text(encoding="utf-8") == HEADER + "".join(ROWS.splitlines(keepends=True)[:kept])
-    assert [file.name for file in path.parent.iterdir()] == ["metrics.csv"]
+def test_rows_are_cut_back_and_a_half_row_goes_with_them(metrics_csv: Path, last: int, kept: int) -> None:
+    metrics_csv.write_text(HEADER + ROWS + "0.9,600,2,W_", encoding="utf-8")
+    assert cut_back(metrics_csv, "episode", last) == kept
+    assert metrics_csv.read_text(encoding="utf-8") == HEADER + "".join(ROWS.splitlines(keepends=True)[:kept])
+    assert [file.name for file in metrics_csv.parent.iterdir()] == ["metrics.csv"]
 
 
 @pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "episode,a\nx,2\n"])
-def test_what_is_no_table_is_not_cut_back(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+def test_what_is_no_table_is_not_cut_back(metrics_csv: Path, text: str) -> None:
+    metrics_csv.write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=r"metrics\.csv: expected a table that a run wrote, with a column episode"):
-        cut_back(path, "episode", 1)
-    assert path.read_text(encoding="utf-8") == text
+        cut_back(metrics_csv, "episode", 1)
+    assert metrics_csv.read_text(encoding="utf-8") == text
