@@ -23,8 +23,10 @@ class NormalPolicy:
     """
 
     def __init__(self, hidden: Tensor, space: ActionSpec) -> None:
-        self._low = np.array(space.low, np.float32)
-        self._high = np.array(space.high, np.float32)
+        # Rows, of a single action's shape: with equal shapes TensorFlow takes a shorter way than with
+        # shapes that it must broadcast, and actions are chosen one at a time.
+        self._low = np.array([space.low], np.float32)
+        self._high = np.array([space.high], np.float32)
         self.mu = dense(hidden, space.size, tf.nn.tanh, "mu")
         self.sigma = dense(hidden, space.size, tf.nn.softplus, "sigma")
 
@@ -35,7 +37,7 @@ class NormalPolicy:
             self.mu = self.mu * reach
             if centre.any():  # symmetric bounds, as in the original, need no shift
                 self.mu = self.mu + centre
-            self.sigma = self.sigma + sigma_floor
+            self.sigma = self.sigma + np.full_like(reach, sigma_floor)
         self._normal = tf.distributions.Normal(self.mu, self.sigma)
         self._normal.batch_shape_tensor()  # nothing needs it; the original's graph shows it
 
