@@ -6,7 +6,9 @@ import contextlib
 import importlib
 import inspect
 import io
+import statistics
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from types import ModuleType
@@ -20,6 +22,7 @@ from a3c_tf.spaces import AnyActionSpec, ObservationSpec, action_spec, observati
 # Wrappers that the libraries put around every environment. Their checks are made here once, their
 # step costs more than a cheap environment's own, and the time limit is kept as a number.
 _STANDARD_WRAPPERS = ("OrderEnforcing", "PassiveEnvChecker", "TimeLimit")
+_TIMED_STEPS = 9
 _ANSWER = "(observation, reward, terminated, truncated, info)"
 
 
@@ -32,7 +35,7 @@ class Environment:
 
     ``observation_spec`` and ``action_spec`` describe its spaces; ``time_limit`` is the number of steps
     after which its maker cuts an episode, or None where it does that itself or never. ``shown`` says that
-    it draws itself.
+    it draws itself. ``step_seconds`` is the median time of an episode's first steps, or None before there are any.
     Raises ``UsageError`` for spaces that cannot be learnt, ``WrongAnswerError`` for answers of the wrong form:
     the first answer of ``step`` is looked at closely, and every one of ``reset``; later steps, which are
     many, only for their length and the observation's shape.
@@ -52,6 +55,8 @@ class Environment:
         self._raw = raw
         self._step = self._first_step
         self._later_step = raw.step
+        self.step_seconds: float | None = None
+        self._times: list[float] = []
         self._plain: Callable[[np.ndarray], Any] = self.action_spec.plain
         if shown:  # gym's Pendulum draws its action with pygame, which refuses NumPy's float32
             self._plain = lambda action: self.action_spec.plain(action.astype(np.float64))
@@ -65,6 +70,8 @@ class Environment:
                 raise self._wrong("reset", "an observation or (observation, info)", f"a tuple of {len(answer)}")
             answer = answer[0]
         self._check_observation(answer, "reset")
+        if self._step == self._later_step:
+            self._time_steps()
         return np.asarray(answer)
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool]:
@@ -128,7 +135,21 @@ class Environment:
                 self._check_number("True or False after the reward", flag, "biu")
             if not hasattr(info, "get"):
                 raise self._wrong("step", "a dict as its last part", type(info).__name__)
-        self._step = self._later_step
+        self._time_steps()
+        return answer
+
+    def _time_steps(self) -> None:
+        self._times.clear()
+        self._step = self._timed_step
+
+    def _timed_step(self, action: Any) -> Any:
+        """Take a step and its time; after a few the next ones go to the environment itself."""
+        start = time.perf_counter()
+        answer = self._later_step(action)
+        self._times.append(time.perf_counter() - start)
+        if len(self._times) == _TIMED_STEPS:
+            self.step_seconds = statistics.median(self._times)
+            self._step = self._later_step
         return answer
 
     def _check_observation(self, observation: Any, call: str) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from a3c_tf import plotting
 from a3c_tf.acnet import build_graph
+from a3c_tf.affinity import SharedCpu
 from a3c_tf.checkpoint import Checkpointer, RunState, find_checkpoints
 from a3c_tf.config import Config, RunError, UsageError
 from a3c_tf.envs import Environment, make_env
@@ -150,6 +151,7 @@ def _run(
         checkpointer.save()
     if best:
         best.bind(session, state)
+    calls = [net.calls(session, config) for net in built.worker_nets]
     read_weights = session.call(list(weights.values()))
     events = Events(
         run, built.graph_def, config, state.steps, list(built.worker_nets[0].report),
@@ -158,23 +160,25 @@ def _run(
     metrics = Metrics(run, events, display(show, config, state), state)
     coordinator = tf.train.Coordinator(clean_stop_exception_types=[])
     ledger = Ledger(config, metrics, checkpointer, best, state, coordinator.should_stop)
+    shared_cpu = SharedCpu()
     workers = [
         Worker(
-            i, config, env, net.calls(session, config), ledger.counters, coordinator.should_stop, ledger.episode,
-            state.worker_episodes.get(net.scope, 0),
+            i, config, env, net_calls, ledger.counters, coordinator.should_stop, ledger.episode,
+            state.worker_episodes.get(net.scope, 0), shared_cpu.kept if config.workers > 1 else contextlib.nullcontext,
         )
-        for i, (env, net) in enumerate(zip(envs, built.worker_nets, strict=False))
+        for i, (env, net, net_calls) in enumerate(zip(envs, built.worker_nets, calls, strict=False))
     ]  # fmt: skip
 
-    def save_if_due() -> None:
+    def look_after() -> None:
+        shared_cpu.look_around()
         if checkpointer.is_due():
             metrics.flush()
             checkpointer.save()
 
     try:
         with _saved_at_the_end(run, metrics, checkpointer):
-            _run_threads(workers, coordinator, save_if_due)
-            _run_threads([LastEvaluation(ledger)], coordinator, save_if_due)
+            _run_threads(workers, coordinator, look_after)
+            _run_threads([LastEvaluation(ledger)], coordinator, look_after)
             ledger.finish()
     except HangingWorkerError:
         closing.pop_all()  # what a hanging worker may still be using cannot be closed
@@ -206,7 +210,7 @@ def _check_spaces(run: RunFolder, env: Environment) -> None:
             raise UsageError(f"{run.spaces}: of another environment: {there} there and {spec} here")
 
 
-def _run_threads(tasks: Sequence[Task], coordinator: Any, save_if_due: Callable[[], None]) -> None:
+def _run_threads(tasks: Sequence[Task], coordinator: Any, look_after: Callable[[], None]) -> None:
     """Run each task in a thread of its own until all have ended; raises what the first failure raised."""
     coordinator.clear_stop()
     threads = [
@@ -218,7 +222,7 @@ def _run_threads(tasks: Sequence[Task], coordinator: Any, save_if_due: Callable[
         for thread in threads:
             thread.start()
         while any(thread.is_alive() for thread in threads) and not coordinator.wait_for_stop(timeout=0.1):
-            save_if_due()
+            look_after()
     finally:
         coordinator.request_stop()
         _join([thread for thread in threads if thread.ident], coordinator)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -55,7 +57,8 @@ class Worker:
 
     ``work`` raises what the environment raises, and ``NotFiniteError`` for numbers that are not finite.
 
-    ``episodes_run`` are those that it has finished already, in a run that goes on.
+    ``episodes_run`` are those that it has finished already, in a run that goes on. ``kept`` is entered with
+    the environment's ``step_seconds`` for the time between a reset and the episode's end.
 
     Source: Mnih et al. 2016, algorithm S3.
     """
@@ -70,6 +73,7 @@ class Worker:
         should_stop: Callable[[], bool],
         on_episode: Callable[[Episode], None],
         episodes_run: int = 0,
+        kept: Callable[[float | None], AbstractContextManager[object]] = contextlib.nullcontext,
     ) -> None:
         self.name = f"W_{index}"
         self.episodes_run = episodes_run
@@ -83,6 +87,7 @@ class Worker:
         self._counters = counters
         self._should_stop = should_stop
         self._on_episode = on_episode
+        self._kept = kept
         self._time_limit = config.max_episode_steps or env.time_limit
         steps, n_s, n_a = config.rollout_steps, env.observation_spec.size, env.action_spec.size
         self.buffer_s = np.zeros((steps + 1, n_s), np.float32)
@@ -101,21 +106,28 @@ class Worker:
 
     def _run_episode(self) -> None:
         seed, rng = episode_randomness(self._seed, self._index, self.episodes_run)
-        self.length, episode_return = 0, 0.0
+        self.length = 0
         self.buffer_s[0] = self._env.reset(seed).ravel()
-        ended = False
+        with self._kept(self._env.step_seconds):
+            told = self._run_rollouts(rng)
+        if told:
+            self.episodes_run += 1
+            self._on_episode(told)
+
+    def _run_rollouts(self, rng: np.random.Generator) -> Episode | None:
+        """Run an episode that was reset to its end; None if it was stopped before."""
+        episode_return, ended = 0.0, False
         while not ended:
             claimed = 0 if self._should_stop() else self._counters.claim_steps(self._config.rollout_steps)
             if claimed == 0:
                 self._counters.abandon_episode()
-                return
+                return None
             rng.standard_normal(dtype=np.float32, out=self._noise)
             terminated, ended = self._collect(claimed)
             episode_return += sum(self.buffer_r)
             losses = self._learn(terminated, ended)
             self._counters.settle_steps(claimed, len(self.buffer_r))
-        self.episodes_run += 1
-        self._on_episode(Episode(self.name, episode_return, self.length, losses[0], losses[1], tuple(losses[2:])))
+        return Episode(self.name, episode_return, self.length, losses[0], losses[1], tuple(losses[2:]))
 
     def _collect(self, steps: int) -> tuple[bool, bool]:
         """Fill the buffers with up to ``steps`` steps; returns (terminated, ended).

@@ -16,6 +16,7 @@ from tests.conftest import ROOT, run_python
 LAYERS: dict[str, dict[str, set[str]]] = {
     "numbers": {
         "config": set(),
+        "affinity": set(),
         "files": {"config"},
         "counters": set(),
         "returns": {"numpy"},
@@ -48,7 +49,7 @@ LAYERS: dict[str, dict[str, set[str]]] = {
         "ledger": {"config", "counters", "checkpoint", "evaluation", "metrics", "worker"},
         "trainer": {
             *("numpy", "config", "envs", "files", "runs", "plotting", "spaces", "tables", "tf1"),
-            *("acnet", "session", "worker", "metrics", "checkpoint", "evaluation", "events", "ledger"),
+            *("acnet", "affinity", "session", "worker", "metrics", "checkpoint", "evaluation", "events", "ledger"),
         },
         "export": {"config", "policies", "spaces", "tf1", "acnet", "session", "checkpoint", "evaluation"},
         "video": {"numpy", "imageio", "config", "envs", "evaluation"},

@@ -97,6 +97,7 @@ def scales_fed(config: Config, budget: int) -> list[float | None]:
         observation_spec=SPACES[0],
         action_spec=SPACES[1],
         time_limit=None,
+        step_seconds=None,
         reset=lambda seed: np.zeros(3),
         step=lambda action: (np.zeros(3), 0.0, False, False),
     )
