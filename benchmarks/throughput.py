@@ -1,0 +1,302 @@
+"""Steps per second, beside what the environment alone allows and beside plain ``Session.run``.
+
+python benchmarks/throughput.py            ten minutes, or more on a busy machine
+python benchmarks/throughput.py --quick    about a minute: fewer repeats, shorter runs, 1, 2 and 8 workers
+
+Everything is measured by turns in one run, so that a slow moment of the machine touches all alike, and each
+ratio is the median of the ratios within one turn. The recipe is ``classic`` on Pendulum-v1; training is
+``train`` with all that it writes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import gym
+import numpy as np
+
+from a3c_tf import trainer
+from a3c_tf.acnet import ACNet, NetCalls, build_graph
+from a3c_tf.config import Config
+from a3c_tf.envs import make_env
+from a3c_tf.tf1 import tf
+
+ENV = "Pendulum-v1"
+EPISODE = 200
+"""steps of an episode"""
+
+
+class Costly:
+    """An environment whose step costs time that no interpreter lock is needed for."""
+
+    def __init__(self) -> None:
+        self.observation_space = SimpleNamespace(shape=(3,), low=np.full(3, -1.0), high=np.full(3, 1.0))
+        self.action_space = SimpleNamespace(shape=(1,), low=np.full(1, -1.0), high=np.full(1, 1.0))
+
+    def reset(self, seed: int) -> tuple[np.ndarray, dict[str, Any]]:
+        return np.zeros(3), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        self.work()
+        return np.zeros(3), 0.0, False, False, {}
+
+    def work(self) -> None:
+        raise NotImplementedError
+
+
+class Sleeping(Costly):
+    def work(self) -> None:
+        time.sleep(2e-3)
+
+
+class Computing(Costly):
+    """Computes with large arrays for a millisecond or so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = np.random.default_rng(0).standard_normal(60_000)
+        self.out = np.empty_like(self.numbers)
+
+    def work(self) -> None:
+        start = time.thread_time()
+        while time.thread_time() - start < 1e-3:
+            np.exp(self.numbers, out=self.out)
+
+
+class StartClock(Costly):
+    """Tells when its first step comes, and ends the program."""
+
+    def work(self) -> None:
+        print(time.time(), flush=True)
+        os._exit(0)
+
+
+class PlainSession:
+    """A session with TensorFlow's own settings, as the original opens it."""
+
+    def __init__(self, graph: Any) -> None:
+        self.raw = tf.Session(graph=graph)
+        self.run, self.close, self.graph = self.raw.run, self.raw.close, graph
+
+    def call(self, fetches: Any, feeds: Any = (), targets: Any = ()) -> Callable[..., list[Any]]:
+        wanted = [list(fetches), list(targets)]
+        return lambda *arrays: self.raw.run(wanted, dict(zip(feeds, arrays, strict=True)))[0]
+
+
+def plain_calls(net: ACNet, session: PlainSession, config: Config) -> NetCalls:
+    """A local network's calls as the original makes them: the push in one ``Session.run``, the pull in another."""
+    rollout = [net.s, net.a_his, net.v_target]
+    push = session.call([], rollout, [net.update_a_op, net.update_c_op])
+    push_and_report = session.call(list(net.report.values()), rollout, [net.update_a_op, net.update_c_op])
+    pull = session.call([], [], net.pull_op)
+
+    def then_pull(call: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+        return lambda *arrays: (call(*arrays), pull())[0]
+
+    return NetCalls(
+        choose_action=session.call([net.A], [net.s, net.noise]),
+        value=session.call([net.v], [net.s]),
+        update_global=then_pull(push),
+        update_global_and_report=then_pull(push_and_report),
+        pull_global=pull,
+    )
+
+
+@contextlib.contextmanager
+def plain_session_run() -> Iterator[None]:
+    with mock.patch.object(trainer, "Session", PlainSession), mock.patch.object(ACNet, "calls", plain_calls):
+        yield
+
+
+def environment_alone(episodes: int) -> float:
+    """Steps per second of a bare loop, without any of ours around it."""
+    env = gym.make(ENV, disable_env_checker=True).unwrapped
+    action = np.zeros(1, np.float32)
+    begun = time.perf_counter()
+    for episode in range(episodes):
+        env.reset(seed=episode)
+        for _ in range(EPISODE):
+            env.step(action)
+    return episodes * EPISODE / (time.perf_counter() - begun)
+
+
+def training(workers: int, steps: int, env: Any = ENV) -> float:
+    """Steps per second of ``train``, building and saving not included."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {"env": env, "workers": workers, "seed": 0, "log_dir": f"{folder}/run", "max_episode_steps": EPISODE}
+        result = trainer.train(Config(**settings, max_episodes=None, max_steps=steps), show="none")
+    return result.steps / result.seconds
+
+
+def plain_training(workers: int, steps: int) -> float:
+    with plain_session_run():
+        return training(workers, steps)
+
+
+def door_calls(repeats: int) -> dict[str, float]:
+    """Microseconds of each call between two steps of the environment, as in training: the median."""
+    env = make_env(ENV)
+    config = Config(workers=1, seed=0)
+    built = build_graph(config, env.observation_spec, env.action_spec)
+    with built.graph.as_default():
+        initializer = tf.global_variables_initializer()
+    session = trainer.Session(built.graph)
+    session.run(initializer)
+    calls = built.worker_nets[0].calls(session, config)
+    states, column = np.zeros((10, 3), np.float32), np.zeros((10, 1), np.float32)
+    measured = {
+        "choose_action": (calls.choose_action, (states[:1], column[:1])),
+        "value": (calls.value, (states[:1],)),
+        "update_global, 10 steps": (calls.update_global, (states, column, column)),
+        "pull_global": (calls.pull_global, ()),
+    }
+    env.reset(0)
+    times = defaultdict(list)
+    for _ in range(repeats):
+        for name, (call, arrays) in measured.items():
+            env.step(column[0])
+            begun = time.perf_counter()
+            call(*arrays)
+            times[name].append(time.perf_counter() - begun)
+    session.close()
+    return {name: 1e6 * statistics.median(seconds) for name, seconds in times.items()}
+
+
+def in_process_of_its_own(code: str) -> str:
+    program = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import throughput; {code}"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()[
+        -1
+    ]
+
+
+def seconds_to_first_step() -> float:
+    begun = time.time()
+    code = (
+        "from a3c_tf import Config, train; train(Config(env=throughput.StartClock, max_episode_steps=9, log_dir={!r}))"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        return float(in_process_of_its_own(code.format(f"{folder}/run"))) - begun
+
+
+def resident(workers: int) -> float:
+    """MB that a process holds after some training."""
+    code = f"throughput.training({workers}, {1000 * workers}); print(throughput.resident_now())"
+    return float(in_process_of_its_own(code))
+
+
+def growth(steps: int) -> float:
+    """MB that a process grows by over ``steps`` steps of one training, its first tenth not counted."""
+    code = f"print(throughput.growth_here({steps}))"
+    return float(in_process_of_its_own(code))
+
+
+def growth_here(steps: int) -> float:
+    seen = []
+
+    class Watched(type(make_env(ENV)._raw)):  # type: ignore[misc]
+        def reset(self, **settings: Any) -> Any:
+            seen.append(resident_now())
+            return super().reset(**settings)
+
+    training(1, steps, Watched)
+    return seen[-1] - seen[len(seen) // 10]
+
+
+def resident_now() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def measure(quick: bool) -> dict[str, Any]:
+    workers = (1, 2, 8) if quick else (1, 2, 4, 8, 16)
+    repeats, steps = (2, 6_000) if quick else (5, 16_000)
+    jobs: dict[str, Callable[[], float]] = {"environment alone": partial(environment_alone, steps // EPISODE)}
+    for n in workers:
+        jobs[f"training, {_workers(n)}"] = partial(training, n, steps)
+        jobs[f"plain Session.run, {_workers(n)}"] = partial(plain_training, n, steps // 4)
+    for n in (1, 16):
+        jobs[f"environment that sleeps 2 ms, {_workers(n)}"] = partial(training, n, n * steps // 16, Sleeping)
+    for n in (1, 2):
+        jobs[f"environment that computes 1 ms, {_workers(n)}"] = partial(training, n, n * steps // 16, Computing)
+    turns: dict[str, list[float]] = {name: [] for name in jobs}
+    for _ in range(repeats):
+        for name, job in jobs.items():
+            turns[name].append(job())
+            print(f"{name}: {turns[name][-1]:,.0f} steps / s", file=sys.stderr)
+    return {
+        "steps per second": turns,
+        "door call, microseconds": door_calls(300 if quick else 3000),
+        "seconds from process start to first step": [seconds_to_first_step() for _ in range(repeats)],
+        "resident MB, by workers": {n: [resident(n) for _ in range(1 if quick else 3)] for n in (1, 16)},
+        "growth": {"steps": 100_000 if quick else 1_000_000, "MB": growth(100_000 if quick else 1_000_000)},
+    }
+
+
+def _workers(number: int) -> str:
+    return "1 worker" if number == 1 else f"{number} workers"
+
+
+def table(found: dict[str, Any]) -> str:
+    turns = found["steps per second"]
+
+    def ratio(name: str, base: str) -> str:
+        if base not in turns or name == base:
+            return ""
+        return f"{statistics.median(a / b for a, b in zip(turns[name], turns[base], strict=True)):.3g}"
+
+    lines = [
+        "|  | steps / s | × environment alone | × plain Session.run | × one worker |",
+        "| --- " + "| ---: " * 4 + "|",
+    ]
+    for name, figures in turns.items():
+        what, _, workers = name.partition(", ")
+        known = what in ("training", "plain Session.run")
+        cells = [
+            f"{statistics.median(figures):,.0f}",
+            ratio(name, "environment alone") if known else "",
+            ratio(name, f"plain Session.run, {workers}") if what == "training" else "",
+            ratio(name, f"{what}, 1 worker"),
+        ]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    lines += ["", "| also |  |", "| --- | ---: |"]
+    lines += [f"| `{name}` | {value:.0f} µs |" for name, value in found["door call, microseconds"].items()]
+    start = statistics.median(found["seconds from process start to first step"])
+    one, sixteen = (statistics.median(found["resident MB, by workers"][n]) for n in (1, 16))
+    lines += [
+        f"| from process start to the first step | {start:.1f} s |",
+        f"| memory with 1 worker | {one:.0f} MB |",
+        f"| memory of each further worker, of 16 | {(sixteen - one) / 15:.1f} MB |",
+        f"| growth over {found['growth']['steps']:,} steps | {found['growth']['MB']:.1f} MB |",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="about a minute instead of ten")
+    parser.add_argument("--json", type=Path, help="file for every figure of every turn")
+    given = parser.parse_args()
+    found = measure(given.quick)
+    print(f"Python {platform.python_version()}, TensorFlow {tf.__version__}, {os.cpu_count()} CPUs\n\n{table(found)}")
+    if given.json:
+        given.json.write_text(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()
