@@ -22,8 +22,6 @@ class Session:
             device_count={"GPU": 0}, intra_op_parallelism_threads=1, inter_op_parallelism_threads=1
         )
         settings.experimental.executor_type = "SINGLE_THREADED_EXECUTOR"
-        # a callable is prepared from its own part of the graph alone, not from all workers'
-        settings.graph_options.place_pruned_graph = True
         self.graph = graph
         self.raw = tf.Session(graph=graph, config=settings)
 
