@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -130,16 +133,41 @@ def evaluate(
     seeds = range(seed, seed + episodes)
     returns: list[float] = []
     steps = 0
+    if render_mode == "human":
+        _prepare_window()
     envs = [make_env(env or config.env, render_mode) for _ in range(1 if render_mode else min(episodes, 20))]
     try:
-        for first in range(0, episodes, len(envs)):
-            played = play(lambda s: policy.act(s, rng), envs, seeds[first : first + len(envs)], config)
-            returns.extend(played.returns)
-            steps += played.steps
+        with drawing():
+            for first in range(0, episodes, len(envs)):
+                played = play(lambda s: policy.act(s, rng), envs, seeds[first : first + len(envs)], config)
+                returns.extend(played.returns)
+                steps += played.steps
     finally:
         for each in envs:
             each.close()
     return Evaluation(np.array(returns), steps)
+
+
+def _prepare_window() -> None:
+    """Make gym's environments open a window, or fail; to be called before pygame is loaded."""
+    # OpenGL drivers and TensorFlow each bring an LLVM, and crash where they meet
+    os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
+    if sys.platform == "linux":  # without a screen it would draw where nobody sees it
+        os.environ.setdefault("SDL_VIDEODRIVER", "wayland,x11" if os.environ.get("WAYLAND_DISPLAY") else "x11")
+    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # gym's environments open a sound device and use none
+
+
+@contextlib.contextmanager
+def drawing() -> Iterator[None]:
+    """Around what draws: a missing package or screen, which gym's environments find out late, is told in a line."""
+    try:
+        yield
+    except Exception as error:
+        missing = type(error).__name__ == "DependencyNotInstalled"  # gym has one and gymnasium another
+        if missing or type(error).__module__ == "pygame":
+            help_ = "pip install 'a3c-tf[render]'" if missing else "a3c-tf video films without a screen"
+            raise UsageError(f"cannot be drawn: {' '.join(str(error).split())}; {help_}") from None
+        raise
 
 
 def play(

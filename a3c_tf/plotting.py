@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ from a3c_tf.files import written_whole
 from a3c_tf.runs import RunFolder
 from a3c_tf.tables import read_columns
 
+_log = logging.getLogger("a3c_tf")
 _COLORS = ("#b03a2e", "#2e6fb0", "#3a8f4d", "#8e5aa8", "#c98a1b", "#4a4a4a")
 
 
@@ -90,10 +92,13 @@ def write(figure: Any, path: str | Path) -> None:
 
 
 def show(path: str | Path) -> None:
-    """Open a window with a picture that was written; needs a screen, and the main thread."""
+    """Open a window with a picture that was written, in the main thread; without a screen only say so."""
     import matplotlib.pyplot as plt
 
     plt.figure(figsize=(8, 4.5))
+    if plt.get_backend().lower() == "agg":  # what is left where no window can be opened
+        _log.warning("no window can be opened here: there is no screen, or no package that draws on it; see %s", path)
+        return
     plt.imshow(plt.imread(path))
     plt.axis("off")
     plt.tight_layout()

@@ -6,24 +6,46 @@ python demos/pendulum_a3c.py --workers 2 --seed 0
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 from a3c_tf import programs, training
+from a3c_tf.config import UsageError
+
+
+class Parser(argparse.ArgumentParser):
+    """Refuses in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+
+def whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a whole number, got {text!r}") from None
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env", help="id of gym, or gymnasium:ID (default: Pendulum-v1)")
     parser.add_argument("--preset", help="settings to start from (default: classic on Pendulum-v1)")
-    parser.add_argument("--episodes", type=int, help="episodes of all workers together (classic: 2000)")
-    parser.add_argument("--workers", type=int, help="worker threads (default: one for each CPU)")
-    parser.add_argument("--seed", type=int, help="seed of weights, environments and exploration (default: a fresh one)")
+    parser.add_argument("--episodes", type=whole, help="episodes of all workers together (classic: 2000)")
+    parser.add_argument("--workers", type=whole, help="worker threads (default: one for each CPU)")
+    parser.add_argument(
+        "--seed", type=whole, help="seed of weights, environments and exploration (default: a fresh one)"
+    )
     parser.add_argument("--log-dir", help="run folder (default: runs/<environment>-<time>)")
     parser.add_argument("--resume", metavar="RUN", help="go on with the run in this folder")
     parser.add_argument("--verbose", action="store_true", help="a line for each episode instead of the bar")
     parser.add_argument("--show", action="store_true", help="open a window with the curve at the end")
-    return parser.parse_args()
+    arguments, unknown = parser.parse_known_args()
+    if unknown:
+        options = ", ".join(re.findall(r"--[a-z-]+", parser.format_usage()))
+        raise UsageError(f"{unknown[0]}: no such option; there are {options}")
+    return arguments
 
 
 def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:

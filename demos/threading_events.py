@@ -32,9 +32,9 @@ class Parser(argparse.ArgumentParser):
 
 
 def main() -> int:
-    args = parse_args()
     if hasattr(signal, "SIGPIPE"):  # `| head` ends the demo as it ends any other program
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    args = parse_args()
     try:
         import_tensorflow()
         show(args)
