@@ -6,7 +6,10 @@ import contextlib
 import dataclasses
 import os
 import re
+import shlex
+import shutil
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +65,22 @@ class RunFolder:
     def learning_curve(self) -> Path:
         return self.path / "learning_curve.png"
 
+    def resume_command(self, env: str) -> str:
+        """What to type, where this process was started, to go on with this run on ``env``."""
+        module, colon, name = env.partition(":")
+        if "<" in name or module == "__main__":  # only Python has it
+            return f"a3c_tf.resume({str(self.path)!r}, env={'…' if '<' in name else name})"
+        python = Path(sys.executable)
+        if shutil.which("a3c-tf") == str(python.with_name("a3c-tf")):
+            program = "a3c-tf"
+        else:
+            here = Path.cwd()
+            program = (
+                f"{shlex.quote(str(python.relative_to(here) if python.is_relative_to(here) else python))} -m a3c_tf"
+            )
+        named = f" --env {shlex.quote(env)}" if colon else ""
+        return f"{program} train --resume {shlex.quote(str(self.path))}{named}"
+
 
 @contextlib.contextmanager
 def new_run(config: Config) -> Iterator[RunFolder]:
@@ -73,10 +92,10 @@ def new_run(config: Config) -> Iterator[RunFolder]:
     run = RunFolder(Path(config.log_dir) if config.log_dir else _fresh_path(config.env_name))
     with _plain_errors(run):
         run.path.mkdir(parents=True, exist_ok=True)
-        _check_unused(run)
+        _check_unused(run, config)
     with _held(run):
         with _plain_errors(run):
-            _check_unused(run)  # another may have been quicker
+            _check_unused(run, config)  # another may have been quicker
             write_config(run, config)
         yield run
 
@@ -131,12 +150,13 @@ def _plain_errors(run: RunFolder) -> Iterator[None]:
         raise UsageError(f"run folder {run.path}: cannot be written: {error.strerror or error}") from None
 
 
-def _check_unused(run: RunFolder) -> None:
+def _check_unused(run: RunFolder, config: Config) -> None:
     if run.config.exists():
         if (run.path / _HOLDER).exists():
             with _held(run):  # says who, unless that one was killed
                 pass
-        raise UsageError(f"run folder {run.path}: holds a run already; resume it with --resume, or name another folder")
+        go_on = run.resume_command(config.env_name)
+        raise UsageError(f"run folder {run.path}: holds a run already; name another folder, or go on with it: {go_on}")
     if not all(_left_by_a_start(entry) for entry in run.path.iterdir()):
         raise UsageError(f"run folder {run.path}: holds files that are not a run's; name a new or an empty folder")
 

@@ -176,7 +176,7 @@ def _run(
             checkpointer.save()
 
     try:
-        with _saved_at_the_end(run, metrics, checkpointer):
+        with _saved_at_the_end(run, config, metrics, checkpointer):
             _run_threads(workers, coordinator, look_after)
             _run_threads([LastEvaluation(ledger)], coordinator, look_after)
             ledger.finish()
@@ -260,7 +260,7 @@ def _join(threads: list[threading.Thread], coordinator: Any) -> None:
 
 
 @contextlib.contextmanager
-def _saved_at_the_end(run: RunFolder, metrics: Metrics, checkpointer: Checkpointer) -> Iterator[None]:
+def _saved_at_the_end(run: RunFolder, config: Config, metrics: Metrics, checkpointer: Checkpointer) -> Iterator[None]:
     """Save, close and draw however the run ends; a failure to do so never hides the run's own."""
 
     def leave() -> None:
@@ -275,7 +275,8 @@ def _saved_at_the_end(run: RunFolder, metrics: Metrics, checkpointer: Checkpoint
     except BaseException:  # Ctrl-C while leaving too: then once more
         try:
             leave()
-            _log.warning("the run is saved at step %d; to go on: --resume %s", checkpointer.saved_step, run.path)
+            go_on = run.resume_command(config.env_name)
+            _log.warning("the run is saved at step %d; to go on: %s", checkpointer.saved_step, go_on)
         except Exception as error:
             _log.error("the run's last checkpoint is of step %d: %s", checkpointer.saved_step, error)
         raise
