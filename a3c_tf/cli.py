@@ -20,13 +20,13 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line (without the program's name); returns the exit code, as ``programs`` says."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    if not arguments or arguments[0] in ("-h", "--help"):
+    return programs.exit_code(lambda: _run(*arguments))
+
+
+def _run(name: str | None = None, *arguments: str) -> int:
+    if name in (None, "-h", "--help"):
         print(_help())
-        return programs.DONE if arguments else programs.REFUSED
-    return programs.exit_code(lambda: _run(arguments[0], arguments[1:]))
-
-
-def _run(name: str, arguments: Sequence[str]) -> int:
+        return programs.DONE if name else programs.REFUSED
     if name == "--version":
         from a3c_tf import __version__
 
@@ -34,7 +34,6 @@ def _run(name: str, arguments: Sequence[str]) -> int:
         return programs.DONE
     if name not in COMMANDS:
         raise UsageError(f"a3c-tf {name}: no such command; there are {', '.join(COMMANDS)}")
-    sys.path.append("")  # `--env my_module:make` means the module in the folder where one stands
     from a3c_tf import commands
 
     return commands.run(name, COMMANDS[name], arguments)

@@ -11,6 +11,7 @@ import difflib
 import io
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -76,15 +77,19 @@ class Evaluate:
     """the best policy kept; without --best or --last: the best if there is one, else the last"""
     last: Flag = False
     """the policy at the run's end"""
+    env: str | None = None
+    """environment to play in; None: the run's own. To be named if it is a module of the current folder"""
     render: Flag = False
     """show the episodes in a window"""
 
     def __call__(self) -> int:
         from a3c_tf.evaluation import evaluate, load_policy
 
+        _search_here(self.env)
         policy = load_policy(self.run, _which(self.best, self.last))
         result = evaluate(
             policy,
+            self.env,
             episodes=self.episodes,
             seed=self.seed,
             sample=self.sample,
@@ -140,6 +145,8 @@ class Video:
     """episodes to film, one after the other"""
     seed: int = 0
     """the k-th episode starts from env.reset(seed + k)"""
+    env: str | None = None
+    """environment to play in; None: the run's own. To be named if it is a module of the current folder"""
     sample: Flag = False
     """play samples of the policy instead of its mean or most likely action"""
     best: Flag = False
@@ -149,10 +156,12 @@ class Video:
 
     def __call__(self) -> int:
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame then looks for no screen
+        _search_here(self.env)
         from a3c_tf.video import film
 
         target = Path(self.output) if self.output else Path(self.run) / "video.mp4"
-        returns = film(self.run, target, self.episodes, self.seed, self.sample, _which(self.best, self.last))
+        which = _which(self.best, self.last)
+        returns = film(self.run, target, self.episodes, self.seed, self.sample, which, self.env)
         print(f"video: {target} (return {', '.join(f'{r:.1f}' for r in returns)})")
         return programs.DONE
 
@@ -174,6 +183,16 @@ class Export:
         export(self.run, self.directory, _which(self.best, self.last))
         print(f"SavedModel: {self.directory}; tf.saved_model.load({self.directory!r}).signatures['serving_default']")
         return programs.DONE
+
+
+def _search_here(env: str | None) -> None:
+    """Let Python find a module of the current folder, if a person named it.
+
+    A run folder names an environment too, and may come from a stranger: what it names is looked for only
+    where Python looks by itself.
+    """
+    if env and ":" in env:
+        sys.path.append("")
 
 
 def _pendulum_policy(run: str) -> Any:
@@ -203,6 +222,7 @@ def _train(summary: str, arguments: Sequence[str]) -> int:
         base = Config.read(RunFolder.of(named["resume"]).config)
     else:
         base = Config.preset(preset, env) if preset else Config.for_env(env)
+    _search_here(named.get("env"))
     defaults = Settings.of(base)
     train = _parse(Train, "train", summary, arguments, Train(defaults))
     given = train.settings.given(defaults)

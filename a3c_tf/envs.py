@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import inspect
 import io
+import logging
 import statistics
 import sys
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -22,6 +25,7 @@ from a3c_tf.spaces import AnyActionSpec, ObservationSpec, action_spec, observati
 # Wrappers that the libraries put around every environment. Their checks are made here once, their
 # step costs more than a cheap environment's own, and the time limit is kept as a number.
 _STANDARD_WRAPPERS = ("OrderEnforcing", "PassiveEnvChecker", "TimeLimit")
+_log = logging.getLogger("a3c_tf")
 _TIMED_STEPS = 9
 _ANSWER = "(observation, reward, terminated, truncated, info)"
 
@@ -251,13 +255,21 @@ def _nameless(env: str) -> UsageError:
 
 
 def _import_module(name: str, env: str) -> ModuleType:
+    top = name.partition(".")[0]
     try:
+        if name not in sys.modules and importlib.util.find_spec(top):
+            _log.info("environment %s: imports the module %s", env, name)  # it may be a run folder that names it
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise  # it is there, and needs another
     except (ValueError, TypeError):
         pass  # no module can have such a name
+    if Path(top).is_dir() or Path(f"{top}.py").is_file():
+        raise UsageError(
+            f"environment {env!r}: Python looks for no modules in the current folder; if you trust the {top!r} that "
+            f"is there, name it: --env {env}"
+        )
     raise UsageError(
         f"environment {env!r}: there is no module {name!r} to import; expected an id, 'gym:ID', 'gymnasium:ID', "
         "'module:ID' or 'module:factory'"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from a3c_tf.config import UsageError
 from a3c_tf.envs import make_env
-from a3c_tf.evaluation import load_policy, play
+from a3c_tf.evaluation import drawing, load_policy, play
 
 
 def film(
@@ -21,12 +21,13 @@ def film(
     seed: int = 0,
     sample: bool = False,
     which: str | None = None,
+    env: str | Callable[[], Any] | None = None,
 ) -> list[float]:
     """Play ``episodes`` episodes of the policy of ``run`` into ``target``, an .mp4 or a .gif; returns their returns.
 
     The k-th episode starts from ``env.reset(seed=seed + k)``; ``sample`` plays samples in place of the mean
-    action; ``which`` is as of ``load_policy``. Raises ``UsageError`` for an environment that gives no
-    pictures, a file of another kind or in no folder, and packages that are missing.
+    action; ``which`` is as of ``load_policy``, ``env`` as of ``evaluate``. Raises ``UsageError`` for an
+    environment that gives no pictures, a file of another kind or in no folder, and packages that are missing.
     """
     path = Path(target)
     if path.suffix not in (".mp4", ".gif"):
@@ -36,20 +37,21 @@ def film(
     policy = load_policy(run, which)
     rng = np.random.default_rng(seed) if sample else None
     returns: list[float] = []
-    env = make_env(policy.config.env, "rgb_array")
+    made = make_env(env or policy.config.env, "rgb_array")
     try:
-        env.reset(seed)
-        env.render()  # what cannot be filmed is told before a file is begun
-        with _written(path, env.frames_per_second) as writer:
+        with drawing():
+            made.reset(seed)
+            made.render()  # what cannot be filmed is told before a file is begun
+        with _written(path, made.frames_per_second) as writer:
 
             def watch() -> None:
-                writer.append_data(env.render())
+                writer.append_data(made.render())
 
             for each in range(seed, seed + episodes):
-                played = play(lambda s: policy.act(s, rng), [env], [each], policy.config, watch=watch)
+                played = play(lambda s: policy.act(s, rng), [made], [each], policy.config, watch=watch)
                 returns.extend(played.returns)
     finally:
-        env.close()
+        made.close()
     return returns
 
 
@@ -74,7 +76,7 @@ def _writer(path: Path, frames_per_second: float) -> Any:
         return imageio.get_writer(path, fps=frames_per_second, macro_block_size=2)  # 16 would change the size
     except ImportError as error:
         raise UsageError(
-            f"video: needs a package that is not installed ({error}): pip install a3c-tf[render]"
+            f"video: needs a package that is not installed ({error}): pip install 'a3c-tf[render]'"
         ) from None
     except OSError as error:
         raise UsageError(f"video {path}: cannot be written: {error.strerror or error}") from None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import resource
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +23,7 @@ Run = Callable[..., tuple[int, str, str]]
 def a3c(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """Run a command line in this process, in an empty folder: (exit code, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder])
     monkeypatch.setattr(programs.signal, "signal", lambda *_: None)  # the tests keep their own Ctrl-C
 
     def run(*arguments: str | Path) -> tuple[int, str, str]:
@@ -111,6 +113,27 @@ def test_what_cannot_be_is_refused_in_one_line(arguments: list[str], message: st
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("unbuffered", [None, "1"])
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"]], ids=" ".join)
+def test_a_reader_that_leaves_is_no_error(arguments: list[str], unbuffered: str | None) -> None:
+    """As in ``a3c-tf --help | head -1``: like any program it ends as by SIGPIPE, and says nothing."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    environment |= {"PYTHONUNBUFFERED": unbuffered} if unbuffered else {}
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "a3c_tf", *arguments],
+            env={**environment, "PYTHONPATH": str(ROOT)},
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            timeout=120,
+        )
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (programs.UNREAD, b"")
+
+
 def test_no_command_at_all_shows_the_help(a3c: Run) -> None:
     code, out, _ = a3c()
     assert code == 2
@@ -153,6 +176,21 @@ def test_evaluate_prints_mean_and_deviation(a3c: Run, pendulum: Path) -> None:
     assert a3c("evaluate", pendulum, "--episodes", "3", "--seed", "7", "--last")[1] == out
     assert "no readable checkpoint" in a3c("evaluate", pendulum, "--best")[2]
     assert "episodes = 0: expected a whole number of at least 1" in a3c("evaluate", pendulum, "--episodes", "0")[2]
+
+
+def test_a_missing_screen_is_told_in_one_line(a3c: Run, pendulum: Path, tmp_path: Path) -> None:
+    none = {"DISPLAY": None, "WAYLAND_DISPLAY": None, "SDL_VIDEODRIVER": None}
+    done = run_python("-m", "a3c_tf", "evaluate", pendulum, "--episodes", "1", "--render", **none)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: cannot be drawn: x11 not available; a3c-tf video films without a screen\n"
+    done = run_python("-m", "a3c_tf", "evaluate", pendulum, "--episodes", "1", "--render", SDL_VIDEODRIVER="dummy")
+    assert (done.returncode, done.stderr) == (0, "")
+    picture = tmp_path / "curve.png"
+    done = run_python("-m", "a3c_tf", "plot", pendulum, "--output", picture, "--show", **none, MPLBACKEND=None)
+    assert (done.returncode, done.stdout) == (0, f"picture: {picture}\n")
+    assert done.stderr.startswith("WARNING: no window can be opened here: there is no screen")
+    assert done.stderr.endswith(f"see {picture}\n")
+    assert done.stderr.count("\n") == 1
 
 
 def test_plot_draws_one_run_several_and_a_policy(a3c: Run, pendulum: Path, tmp_path: Path) -> None:

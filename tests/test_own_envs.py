@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+from a3c_tf import cli, programs
 from a3c_tf.config import Config, UsageError, name_of
 from a3c_tf.envs import make_env
 from a3c_tf.evaluation import evaluate, load_policy
@@ -159,6 +162,37 @@ def test_an_object_that_makes_environments_has_its_class_for_a_name() -> None:
 
     assert name_of(Maker()).endswith("Maker>")
     assert "<" in name_of(Maker())
+
+
+def test_what_a_run_folder_names_is_not_looked_for_in_the_current_folder(
+    toy_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A stranger's run must not bring the code that it names; a person may name it."""
+    shutil.copytree(toy_run.run_folder, tmp_path / "run")
+    code = "from tests.conftest import toy_env as make; print('code ran')"
+    for module in (tmp_path / "stranger.py", tmp_path / "run" / "stranger.py"):
+        module.write_text(code, encoding="utf-8")
+    (tmp_path / "stranger").mkdir()  # a folder is a package as well
+    config = tmp_path / "run" / "config.json"
+    settings = json.loads(config.read_text(encoding="utf-8"))
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder])
+    monkeypatch.setattr(programs.signal, "signal", lambda *_: None)
+    monkeypatch.chdir(tmp_path)
+    for name in ("stranger:make", "run.stranger:make"):
+        config.write_text(json.dumps({**settings, "env": name}), encoding="utf-8")
+        commands = (
+            ["evaluate", "run", "--episodes", "1"],
+            ["video", "run", "--output", "film.gif"],
+            ["train", "--resume", "run", "--episodes", "11"],
+        )
+        for command in commands:
+            assert cli.main(command) == 2
+            out, err = capfd.readouterr()
+            assert "code ran" not in out
+            assert err.endswith(f"name it: --env {name}\n")
+            assert err.count("\n") == 1
+    assert cli.main(["evaluate", "run", "--episodes", "1", "--env", "stranger:make"]) == 0
+    assert "code ran" in capfd.readouterr().out
 
 
 def test_the_example_of_the_docs_runs(tmp_path: Path) -> None:

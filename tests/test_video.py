@@ -85,7 +85,13 @@ def test_what_cannot_be_filmed_is_told(run: Path, toy_run: object, tmp_path: Pat
 def test_missing_packages_are_named(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "pygame", None)
+        with pytest.raises(
+            UsageError, match=r"cannot be drawn: pygame is not installed.*pip install 'a3c-tf\[render\]'"
+        ):
+            film(run, tmp_path / "film.gif", env="Pendulum-v1")
     monkeypatch.setitem(sys.modules, "imageio.v2", None)
     monkeypatch.setitem(sys.modules, "imageio", None)
-    with pytest.raises(UsageError, match=r"not installed.*pip install a3c-tf\[render\]"):
+    with pytest.raises(UsageError, match=r"not installed.*pip install 'a3c-tf\[render\]'"):
         film(run, tmp_path / "film.gif")
