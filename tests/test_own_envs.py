@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from a3c_tf import cli, programs
-from a3c_tf.config import Config, UsageError, name_of
+from a3c_tf.config import UsageError, name_of
 from a3c_tf.envs import make_env
 from a3c_tf.evaluation import evaluate, load_policy
 from a3c_tf.trainer import resume, train
-from tests.conftest import ROOT, ToyEnv, box, read_rows, run_python, small_config, toy_env
+from tests.conftest import ToyEnv, box, small_config, toy_env
 
 MODULE = """
 import gymnasium, gym, numpy as np
@@ -193,18 +193,3 @@ def test_what_a_run_folder_names_is_not_looked_for_in_the_current_folder(
             assert err.count("\n") == 1
     assert cli.main(["evaluate", "run", "--episodes", "1", "--env", "stranger:make"]) == 0
     assert "code ran" in capfd.readouterr().out
-
-
-def test_the_example_of_the_docs_runs(tmp_path: Path) -> None:
-    text = (ROOT / "docs" / "environments.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```python title=\"thermostat.py\"\n(.*?)```", text, re.DOTALL)
-    (tmp_path / "thermostat.py").write_text(example, encoding="utf-8")
-    assert example.count("\n") <= 30
-    (command,) = re.findall(r"```sh\n(a3c-tf train --env thermostat:Thermostat .*?)\n", text)
-    words = [*command.split()[1:], "--episodes", "4", "--workers", "1"]
-    program = f"import os, sys; os.chdir({str(tmp_path)!r}); from a3c_tf.cli import main; sys.exit(main({words!r}))"
-    done = run_python("-c", program)
-    assert done.returncode == 0, done.stderr
-    run = tmp_path / words[words.index("--log-dir") + 1]
-    assert len(read_rows(run)) == 4
-    assert Config.read(run / "config.json").env == "thermostat:Thermostat"

@@ -1,0 +1,133 @@
+"""The documents are true: every command and every piece of Python that they show runs, in the order shown.
+
+Trainings get a budget of a few episodes in place of the one that is written there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import runpy
+import shlex
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from a3c_tf import cli
+from tests.conftest import ROOT
+
+DOCUMENTS = ("README.md", "docs/usage.md", "docs/environments.md", "docs/handoff.md", "docs/original.md")
+NOT_RUN = {
+    "make demo": "installs TensorFlow, then runs demos/pendulum_a3c.py, which is run here",
+    "make test": "would run this test again",
+    "pip install -r requirements.txt": "downloads",
+    "pip install --no-deps -e .": "changes the environment of whoever runs the tests",
+    "tensorboard --logdir runs/pendulum": "serves until it is stopped",
+    ".venv/bin/tensorboard --logdir runs": "serves until it is stopped",
+    'pip install -e ".[render]"': "downloads",
+    'pip install "a3c-tf[gymnasium]"': "downloads",
+    "a3c-tf COMMAND --help": "stands for each command: test_cli.py",
+    "a3c-tf evaluate --render": "needs a screen",
+}
+PROGRAMS = ("make ", "pip ", "python ", "a3c-tf ", "tensorboard ", ".venv/bin/")
+
+
+class Piece(NamedTuple):
+    """A block of a document, or a command within its text."""
+
+    language: str
+    title: str
+    text: str
+
+
+def pieces(document: str) -> list[Piece]:
+    """All blocks, and the commands with an option that stand within the text, in their order."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    found = []
+    for block in re.finditer(
+        r'^```(\w*)(?: title="([^"\n]+)")?\n(.*?)^```$|`([^`\n]+)`', text, re.MULTILINE | re.DOTALL
+    ):
+        language, title, content, inline = block.groups()
+        if inline is None:
+            found.append(Piece(language, title or "", content))
+        elif inline.startswith(PROGRAMS) and (" --" in inline or "install" in inline):
+            found.append(Piece("sh", "", inline))
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder with the repository's demos, where a program may do to its process what programs do."""
+    (tmp_path / "demos").symlink_to(ROOT / "demos")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder])
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)}
+    yield tmp_path
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    sys.modules.pop("thermostat", None)
+
+
+def test_every_block_says_what_it_is() -> None:
+    for document in DOCUMENTS[:4]:
+        assert {piece.language for piece in pieces(document)} <= {"sh", "python", "text"}, document
+
+
+def test_no_exception_is_out_of_date() -> None:
+    shown = {line for document in DOCUMENTS for piece in pieces(document) for line in piece.text.splitlines()}
+    assert set(NOT_RUN) <= shown
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_what_a_document_shows_runs(document: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    budgets = itertools.count(3)  # a resume needs more than there was
+    ran = 0
+    for piece in pieces(document):
+        if piece.title:
+            (folder / piece.title).write_text(piece.text, encoding="utf-8")
+        elif piece.language == "python":
+            _run_python(piece.text, next(budgets), folder, monkeypatch)
+            ran += 1
+        elif piece.language == "sh":
+            for line in piece.text.splitlines():
+                if line not in NOT_RUN:
+                    _run_command(shlex.split(line), next(budgets), monkeypatch)
+                    ran += 1
+    assert ran
+
+
+def _run_python(text: str, budget: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a program that lies in the folder."""
+    text = re.sub(r"max_episodes=\d+", lambda _: f"max_episodes={budget}", text)
+    with monkeypatch.context() as here:
+        here.syspath_prepend(folder)
+        exec(compile(text, "example", "exec"), {"__name__": "__main__"})
+
+
+def _run_command(words: list[str], budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "--help" not in words:
+        if words[0] == "python":
+            words = [*words, "--episodes", str(budget)]
+        elif words[1] == "train":  # short episodes: they are also filmed
+            words = [*words, "--episodes", str(budget), "--max-episode-steps", "20"]
+    program, *arguments = words
+    with monkeypatch.context() as here:
+        here.setattr(sys, "path", [*sys.path])
+        assert _exit_code(program, arguments, here) == 0, words
+
+
+def _exit_code(program: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    try:
+        if program == "a3c-tf":
+            return cli.main(arguments)
+        assert program == "python"
+        monkeypatch.setattr(sys, "argv", arguments)
+        runpy.run_path(arguments[0], run_name="__main__")
+    except SystemExit as ended:
+        return ended.code or 0
+    return 0
