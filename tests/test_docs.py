@@ -83,6 +83,34 @@ def test_no_exception_is_out_of_date() -> None:
     assert set(NOT_RUN) <= shown
 
 
+def test_the_chinese_readme_is_in_step() -> None:
+    """Section by section: the level of the heading, blocks, code and links within the text, figures, rows of tables."""
+    english, chinese = (_sections((ROOT / name).read_text(encoding="utf-8")) for name in ("README.md", "README.zh.md"))
+    for ours, theirs in zip(english, chinese, strict=True):
+        for what, form in IN_STEP.items():
+            assert _found(form, theirs) == _found(form, ours), f"{what} of {theirs.splitlines()[0]}"
+
+
+IN_STEP = {
+    "level": r"^#+ ",
+    "blocks": r"^```.*?^```$",
+    "code": r"`[^`\n]+`",
+    "links": r"\]\((?!#|README)([^)]+)\)",
+    "figures": r"\d[\d,.]*\d",
+    "rows": r"^\|",
+    "items": r"^- ",
+}
+
+
+def _sections(text: str) -> list[str]:
+    return re.split(r"^(?=#+ )", text, flags=re.MULTILINE)[1:]
+
+
+def _found(form: str, section: str) -> list[str]:
+    """In any order: word order differs."""
+    return sorted(re.findall(form, section, re.MULTILINE | re.DOTALL))
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_what_a_document_shows_runs(document: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     budgets = itertools.count(3)  # a resume needs more than there was
