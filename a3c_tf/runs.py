@@ -71,13 +71,8 @@ class RunFolder:
         if "<" in name or module == "__main__":  # only Python has it
             return f"a3c_tf.resume({str(self.path)!r}, env={'…' if '<' in name else name})"
         python = Path(sys.executable)
-        if shutil.which("a3c-tf") == str(python.with_name("a3c-tf")):
-            program = "a3c-tf"
-        else:
-            here = Path.cwd()
-            program = (
-                f"{shlex.quote(str(python.relative_to(here) if python.is_relative_to(here) else python))} -m a3c_tf"
-            )
+        on_the_path = shutil.which("a3c-tf") == str(python.with_name("a3c-tf"))
+        program = "a3c-tf" if on_the_path else f"{shlex.quote(str(python))} -m a3c_tf"
         named = f" --env {shlex.quote(env)}" if colon else ""
         return f"{program} train --resume {shlex.quote(str(self.path))}{named}"
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +153,28 @@ def test_what_is_no_run_cannot_be_resumed(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=r"expected the folder of a run"), existing_run(path):
             pass
     assert everything_in(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("env", "end"),
+    [
+        ("Pendulum-v1", "train --resume 'my runs/a'"),
+        ("thermostat:Thermostat", "train --resume 'my runs/a' --env thermostat:Thermostat"),
+        ("__main__:Thermostat", "a3c_tf.resume('my runs/a', env=Thermostat)"),
+        ("program:<lambda>", "a3c_tf.resume('my runs/a', env=…)"),
+    ],
+)
+def test_the_command_that_goes_on_can_be_pasted(env: str, end: str) -> None:
+    command = RunFolder(Path("my runs/a")).resume_command(env)
+    assert command.endswith(end)
+    assert command.startswith("a3c_tf.resume") or shutil.which(shlex.split(command)[0])
+
+
+def test_the_console_script_is_named_if_it_is_this_python_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for program in ("python", "a3c-tf"):
+        (tmp_path / program).touch(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    run = RunFolder(Path("run"))
+    assert run.resume_command("Pendulum-v1") == f"{tmp_path}/python -m a3c_tf train --resume run"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert run.resume_command("Pendulum-v1") == "a3c-tf train --resume run"
