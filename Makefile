@@ -1,12 +1,13 @@
 # make demo   trains A3C on Pendulum       make test   runs the tests
 # make lint   ruff and mypy                make check  tests and lint
+# make smoke  uses the wheel in clean environments, one for each of PYTHONS
 # make results   the runs and figures of docs/results.md
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONPATH :=
 
-.PHONY: results demo test lint check long clean
+.PHONY: results demo test lint check long smoke clean
 
 demo: $(VENV)/installed
 	$(BIN)/python demos/pendulum_a3c.py
@@ -23,6 +24,10 @@ lint: $(VENV)/installed-dev
 	$(BIN)/mypy
 
 check: test lint
+
+PYTHONS ?= $(PYTHON)
+smoke:
+	$(PYTHON) tests/smoke.py $(PYTHONS)
 
 # The tables and pictures of docs/results.md: an hour or more on two cores; stopped and called again, it goes on.
 LEARN := $(BIN)/python benchmarks/learning.py --jobs 2 --report docs/results.md

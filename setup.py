@@ -19,11 +19,11 @@ setup(
     package_data={"a3c_tf": ["py.typed"]},
     python_requires=">=3.10,<3.14",
     install_requires=[
-        "tensorflow>=2.21,<3",
+        "tensorflow>=2.18,<3",
         "gym>=0.26.2,<0.27",
         "numpy>=2.0,<3",
         "matplotlib>=3.8",
-        "tensorboard>=2.20",
+        "tensorboard>=2.18",
         "tqdm>=4.60",
         "filelock>=3.12",
         "tyro>=1.0,<2",

@@ -21,7 +21,10 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 # Written by TensorFlow's libraries while they load, whatever the log level is.
-_LOADING_NOTES = re.compile(rb"^(WARNING: All log messages before absl::|I0000 .*cudart_stub).*\n?", re.MULTILINE)
+_LOADING_NOTES = re.compile(
+    rb"^(WARNING: All log messages before absl::|I0000 .*cudart_stub|E0000 .*already been registered).*\n?",
+    re.MULTILINE,
+)
 
 
 @contextlib.contextmanager
