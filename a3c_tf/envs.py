@@ -97,11 +97,13 @@ class Environment:
 
     def render(self) -> np.ndarray:
         """The picture [height, width, 3] uint8 of the present state, of one made with ``rgb_array``."""
-        frame = self._raw.render() if hasattr(self._raw, "render") else None
+        has_one = hasattr(self._raw, "render")
+        frame = self._raw.render() if has_one else None
         if getattr(frame, "ndim", 0) != 3:
+            got = type(frame).__name__ if has_one else "no render()"
             raise UsageError(
-                f"environment {self.name}: cannot be filmed: expected render() to return an array [height, width, 3] "
-                f"with render_mode='rgb_array', got {type(frame).__name__}; let what makes it take render_mode"
+                f"environment {self.name}: cannot be filmed: expected render() to return an array [height, width, 3], "
+                f"with render_mode='rgb_array' if it takes one; got {got}"
             )
         return np.asarray(frame, np.uint8)
 
