@@ -64,6 +64,31 @@ def _assign_all(targets: Sequence[Any], values: Sequence[Tensor]) -> list[Any]:
     return [target.assign(value, read_value=False) for target, value in zip(targets, values, strict=True)]
 
 
+def serve(address: str) -> str:
+    """Start the parameter server at ``host:port``, port 0 for any that is free; returns its target.
+
+    It listens on all interfaces, whatever the host, and ends only with its process. Raises
+    ``tf.errors.OpError`` if the port is in use.
+    """
+    settings = tf.ConfigProto(
+        device_count={"GPU": 0}, intra_op_parallelism_threads=1, inter_op_parallelism_threads=SERVER_THREADS
+    )
+    spec = tf.train.ClusterSpec({"ps": [address]})
+    server = tf.train.Server(spec, job_name="ps", task_index=0, config=settings)
+    _SERVERS.append(server)
+    return str(server.target)
+
+
+SERVER_THREADS = 2
+_SERVERS: list[Any] = []
+"""a server that is forgotten would be destroyed, which TensorFlow does not survive"""
+
+
+def packet_from(raw: bytes) -> Packet:
+    """A packet that came as bytes."""
+    return np.frombuffer(raw, np.float32)
+
+
 class GlobalNetwork:
     """``Global_Net``, the optimizers' statistics and the count of steps, on the server behind ``target``.
 

@@ -251,6 +251,11 @@ class Config:
         return json.dumps({**dataclasses.asdict(self.replace(env=self.env_name))}, indent=1) + "\n"
 
     @classmethod
+    def from_json(cls, text: str, env: str | Callable[[], Any]) -> Config:
+        """Settings from what ``to_json`` made, with the environment itself in place of its name."""
+        return cls(**{**json.loads(text), "env": env})
+
+    @classmethod
     def read(cls, path: str | Path) -> Config:
         """Settings from the ``config.json`` of a run. Raises ``UsageError`` if it is not one."""
         try:

@@ -15,14 +15,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from a3c_tf import plotting
+from a3c_tf import launcher, plotting
 from a3c_tf.acnet import build_graph
+from a3c_tf.cluster import Mirror
 from a3c_tf.checkpoint import Checkpointer, RunState, find_checkpoints
 from a3c_tf.config import Config, RunError, UsageError
 from a3c_tf.envs import Environment, make_env
 from a3c_tf.evaluation import BestKeeper
 from a3c_tf.events import Events
 from a3c_tf.files import writing
+from a3c_tf.launcher import Crew
 from a3c_tf.ledger import Ledger
 from a3c_tf.metrics import Metrics, check_show, display
 from a3c_tf.runs import RunFolder, existing_run, new_run, write_config
@@ -81,17 +83,20 @@ class LastEvaluation:
         self.work = ledger.last_evaluation
 
 
-def train(config: Config, show: str = "auto") -> Result:
+def train(config: Config, show: str = "auto", processes: int | None = None) -> Result:
     """Train until the budget of ``config`` is used; everything is left in the run folder.
 
+    ``processes`` stands for the setting of that name. A program that starts processes needs
+    ``if __name__ == "__main__":`` around the call, for each of them imports it again.
     ``show`` is ``auto`` (a progress bar on a terminal, else a line an episode), ``lines`` or ``none``.
     Raises ``UsageError`` for settings that cannot be run, before anything is written; whatever
     exception a worker met, with the worker's name in a note; ``KeyboardInterrupt``. The run is saved in
     each case and can be resumed.
     """
     check_show(show)
-    config = config.seeded()
+    config = config.seeded() if processes is None else config.seeded().replace(processes=processes)
     with contextlib.ExitStack() as closing:
+        _check_processes(config)
         envs = _make_envs(config, closing)
         seen = envs[0].observation_spec
         if len(seen.shape) != 1:
@@ -113,6 +118,7 @@ def resume(run_folder: str | Path, show: str = "auto", **given: Any) -> Result:
     with contextlib.ExitStack() as closing:
         run = closing.enter_context(existing_run(run_folder))
         config = Config.read(run.config).resumed(given)
+        _check_processes(config)
         envs = _make_envs(config, closing)
         begun = run.metrics.exists() or bool(find_checkpoints(run.checkpoints))
         if not begun:
@@ -131,8 +137,11 @@ def _run(
     closing: contextlib.ExitStack,
     begun: bool,
 ) -> Result:
+    specs = envs[0].observation_spec, envs[0].action_spec
+    crew = Crew(config, *specs, closing) if config.processes else None
+    mirror = Mirror(built.shared_variables, config) if crew else None
     checkpointer = Checkpointer(run.checkpoints, built, config)
-    best = BestKeeper(run, built, config, envs[config.workers :]) if config.evaluation_interval else None
+    best = BestKeeper(run, built, config, envs[-config.evaluation_episodes :]) if config.evaluation_interval else None
     with built.graph.as_default():
         initializer = tf.global_variables_initializer()
         weights = {variable.op.name: variable.read_value() for variable in built.global_net.params}
@@ -150,6 +159,9 @@ def _run(
         checkpointer.save()
     if best:
         best.bind(session, state)
+    if crew and mirror:
+        mirror.bind(session)
+        crew.start(mirror, state.steps, state.worker_episodes)
     read_weights = session.call(list(weights.values()))
     events = Events(
         run, built.graph_def, config, state.steps, list(built.worker_nets[0].report),
@@ -158,13 +170,17 @@ def _run(
     metrics = Metrics(run, events, display(show, config, state), state)
     coordinator = tf.train.Coordinator(clean_stop_exception_types=[])
     ledger = Ledger(config, metrics, checkpointer, best, state, coordinator.should_stop)
-    workers = [
-        Worker(
-            i, config, env, net.calls(session, config), ledger.counters, coordinator.should_stop, ledger.episode,
-            state.worker_episodes.get(net.scope, 0),
-        )
-        for i, (env, net) in enumerate(zip(envs, built.worker_nets, strict=False))
-    ]  # fmt: skip
+    workers: Sequence[Task]
+    if crew:
+        workers = crew.tasks(ledger.counters, ledger.episode, ledger.worker_episodes, coordinator.should_stop)
+    else:
+        workers = [
+            Worker(
+                i, config, env, net.calls(session, config), ledger.counters, coordinator.should_stop, ledger.episode,
+                state.worker_episodes.get(net.scope, 0),
+            )
+            for i, (env, net) in enumerate(zip(envs, built.worker_nets, strict=False))
+        ]  # fmt: skip
 
     def save_if_due() -> None:
         if checkpointer.is_due():
@@ -191,9 +207,15 @@ def _run(
 
 
 def _make_envs(config: Config, closing: contextlib.ExitStack) -> list[Environment]:
-    """One for each worker, and after them those of the evaluations."""
-    number = config.workers + (config.evaluation_episodes if config.evaluation_interval else 0)
+    """One for each worker here, at least one to know its spaces, and after them those of the evaluations."""
+    number = 1 if config.processes else config.workers
+    number += config.evaluation_episodes if config.evaluation_interval else 0
     return [closing.enter_context(contextlib.closing(make_env(config.env))) for _ in range(number)]
+
+
+def _check_processes(config: Config) -> None:
+    if config.processes:
+        launcher.check(config)
 
 
 def _check_spaces(run: RunFolder, env: Environment) -> None:
