@@ -21,15 +21,25 @@ CALL_SECONDS = 8.0
 
 
 def work(
-    config: Config, observations: ObservationSpec, actions: AnyActionSpec, workers: Sequence[int], asks: Sequence[Ask]
+    config: Config,
+    observations: ObservationSpec,
+    actions: AnyActionSpec,
+    workers: Sequence[int],
+    asks: Sequence[Ask],
+    on_failure: Callable[[BaseException], Any] = lambda error: None,
 ) -> None:
-    """Join the run and run the ``workers``, each in a thread and with the one of ``asks`` that is its own."""
+    """Join the run and run the ``workers``, each in a thread and with the one of ``asks`` that is its own.
+
+    A worker's failure is told to the keeper of the run, and to ``on_failure``.
+    """
     envs = [make_env(config.env) for _ in workers]
     local = LocalNetworks(config, observations, actions, workers)
     welcome = asks[0]("hello", {"specs": specs_json(envs[0].observation_spec, envs[0].action_spec)})
     network = GlobalNetwork(welcome["target"], config, observations, actions, CALL_SECONDS)
     threads = [
-        threading.Thread(target=_run, args=(_worker(config, i, env, local, network, ask, welcome), ask), daemon=True)
+        threading.Thread(
+            target=_run, args=(_worker(config, i, env, local, network, ask, welcome), ask, on_failure), daemon=True
+        )
         for i, env, ask in zip(workers, envs, asks, strict=True)
     ]
     for thread in threads:
@@ -50,18 +60,19 @@ def _worker(
     welcome: dict[str, Any],
 ) -> Worker:
     ledger = RemoteLedger(ask, config, welcome["steps"])
-    net = local.calls(index, network.push_and_pull, network.pull, ledger.told)
+    net: Any = local.calls(index, network.push_and_pull, network.pull, ledger.told)
     net.pull_global()  # the first call over the network takes longest
     episodes = welcome["episodes"].get(f"W_{index}", 0)
     return Worker(index, config, env, net, ledger, ledger.should_stop, ledger.episode, episodes)
 
 
-def _run(worker: Worker, ask: Ask) -> None:
+def _run(worker: Worker, ask: Ask, on_failure: Callable[[BaseException], Any]) -> None:
     try:
         ask("ready")
         worker.work()
         ask("done")
     except BaseException as error:  # whatever an environment raises ends the run, SystemExit too
+        on_failure(error)
         ask("failed", *failure(error, worker.place))
 
 

@@ -160,8 +160,7 @@ class Config:
         check.positive("actor_learning_rate")
         check.positive("critic_learning_rate")
         flags = ("bootstrap_at_time_limit", "learner_sees_unclipped_action", "joint_loss", "normalize_observations")
-        flags += ("allow_open_port",)
-        for flag in flags:
+        for flag in (*flags, "allow_open_port"):
             check.that(flag, isinstance(getattr(self, flag), bool), "True or False")
         check.that("log_dir", self.log_dir is None or (isinstance(self.log_dir, str) and self.log_dir != ""), "a path")
         if self.max_episodes is None and self.max_steps is None:

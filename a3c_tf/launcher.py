@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from multiprocessing import spawn
 from multiprocessing.connection import Connection, Pipe
@@ -26,7 +25,7 @@ from a3c_tf import netns
 from a3c_tf.cluster import Mirror, Packet, packet_from
 from a3c_tf.config import Config, RunError, UsageError
 from a3c_tf.counters import Counters
-from a3c_tf.remote import START_SECONDS, Keeper, LostError, ServerLostError, WorkerProcess
+from a3c_tf.remote import START_SECONDS, Keeper, LostError, ServerGoneError, ServerLostError, WorkerProcess
 from a3c_tf.spaces import AnyActionSpec, ObservationSpec, specs_json
 from a3c_tf.worker import Episode
 
@@ -34,19 +33,6 @@ SERVER_SECONDS = 10.0
 """how long the parameter server may take to answer"""
 _PACKAGE = str(Path(__file__).parent.parent)
 _BOOT = f"import sys; sys.path.insert(0, {_PACKAGE!r}); from a3c_tf.child import main; main(sys.argv[1:])"
-
-
-def check(config: Config) -> None:
-    """Raises ``UsageError`` if worker processes cannot be had here, before any is started."""
-    if os.name != "posix":
-        raise UsageError("processes: expected Linux or macOS, where pipes are handed to processes; use threads: workers")
-    pickled(config)
-    if not config.allow_open_port and (why := netns.refusal()):
-        raise UsageError(
-            f"processes = {config.processes}: TensorFlow's server listens on all interfaces, without a password, and runs "
-            f"any graph sent to it;\na private network to keep it in is not permitted here ({why}): allow_open_port "
-            "(--allow-open-port) starts it all the same, see SECURITY.md"
-        )
 
 
 def pickled(config: Config) -> bytes:
@@ -150,7 +136,7 @@ class ServerProcess:
                     raise RunError(f"the parameter server cannot start: {answer.decode()}")
                 return answer
         self._tell()
-        raise LostError("waits for a server that is gone")
+        raise ServerGoneError
 
     def _tell(self) -> None:
         """Raise for the first who finds out; the others are stopped by that."""
@@ -182,48 +168,64 @@ class PipeChannel:
         except OSError:
             raise LostError(self.child.how_it_ended()) from None
 
-    def end(self) -> str:
-        try:
+    def end(self) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self.child.process.wait(timeout=1)
-        except subprocess.TimeoutExpired:
-            return self._where_it_hangs()
-        finally:
-            self.child.kill()
-        return ""
+        self.child.kill()
 
-    def _where_it_hangs(self) -> str:
-        self.child.process.send_signal(signal.SIGABRT)  # faulthandler tells it on stderr, which is ours
-        time.sleep(0.5)
-        return "what stands above"
+    def where_it_hangs(self) -> str:
+        self.child.kill(signal.SIGABRT)  # faulthandler tells it on stderr, which is ours
+        return "; where, stands above"
 
 
 class Crew:
     """The parameter server and the worker processes of a run on this machine."""
 
-    def __init__(
+    def check(self, config: Config) -> None:
+        """Raises ``UsageError`` if the processes cannot be had here, before any is started."""
+        if os.name != "posix":
+            raise UsageError(
+                "processes: expected Linux or macOS, where pipes are handed to processes; use threads: workers"
+            )
+        pickled(config)
+        if not config.allow_open_port and (why := netns.refusal()):
+            raise UsageError(
+                f"processes = {config.processes}: TensorFlow's server listens on all interfaces, without a password, and runs "
+                f"any graph sent to it;\na private network to keep it in is not permitted here ({why}): allow_open_port "
+                "(--allow-open-port) starts it all the same, see SECURITY.md"
+            )
+
+    def gather(
         self, config: Config, observations: ObservationSpec, actions: AnyActionSpec, closing: contextlib.ExitStack
     ) -> None:
-        self._config, self._closing = config, closing
-        self._env = pickled(config)
-        self._setup = {
-            "config": config.to_json(),
-            "specs": specs_json(observations, actions),
-            "named": isinstance(config.env, str),
-        }
+        """Start the parameter server; what is started ends with ``closing``."""
+        self._prepare(config, observations, actions, closing)
         namespace = {} if config.allow_open_port else {"namespace": "new"}
         self._server = ServerProcess({**self._setup, **namespace})
         closing.callback(self._server.child.kill)
         self._server.entered()
+        if not config.allow_open_port:
+            self._setup["namespace"] = self._server.child.process.pid
+
+    def _prepare(
+        self, config: Config, observations: ObservationSpec, actions: AnyActionSpec, closing: contextlib.ExitStack
+    ) -> None:
+        self._config, self._closing = config, closing
+        self._env = pickled(config)
+        self._setup: dict[str, Any] = {
+            "config": config.to_json(),
+            "specs": specs_json(observations, actions),
+            "named": isinstance(config.env, str),
+        }
 
     def start(self, mirror: Mirror, before: int, episodes: dict[str, int]) -> None:
         """Start the workers' processes and wait until all have joined the run as it stands in the mirror's graph."""
-        self._keeper = keeper = Keeper(self._config, self._server, mirror, before, episodes)
+        self._keeper = Keeper(self._config, self._server, mirror, self._setup["specs"], before, episodes)
         self._processes = [self._worker_process(i) for i in range(self._config.processes)]
         self._server.started()
         self._server.write(mirror.learnt())
         for process in self._processes:
-            process.join(START_SECONDS, self._welcome)
-        assert keeper.before == before
+            process.join()
 
     def tasks(
         self,
@@ -238,15 +240,11 @@ class Crew:
 
     def _worker_process(self, index: int) -> WorkerProcess:
         workers = range(index * self._config.workers, (index + 1) * self._config.workers)
-        inside = {} if self._config.allow_open_port else {"namespace": self._server.child.process.pid}
 
         def start() -> PipeChannel:
-            setup = {"role": "worker", "workers": list(workers), **self._setup, **inside}
+            setup = {"role": "worker", "workers": list(workers), **self._setup}
             child = Child(setup, self._env, pipes=len(workers))
             self._closing.callback(child.kill)
             return PipeChannel(child, workers)
 
         return WorkerProcess(index, self._keeper, start)
-
-    def _welcome(self, told: dict[str, Any]) -> dict[str, Any]:
-        return {"target": self._server.target, "steps": self._keeper.before, "episodes": self._keeper.episodes}

@@ -7,6 +7,7 @@ episode. Weights and gradients do not pass here but through the parameter server
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -26,6 +27,8 @@ START_SECONDS = 180.0
 STOP_SECONDS = 4.0
 """how long a process may take to end after a stop was asked for; the trainer waits a second longer"""
 
+MAIN_GUARD = "a program that trains with processes needs `if __name__ == '__main__':` around what it runs"
+
 _log = logging.getLogger("a3c_tf")
 
 
@@ -42,6 +45,10 @@ class RemoteTraceback(Exception):
 
 class ServerLostError(RunError):
     """The parameter server is gone: the run is over, and can be resumed."""
+
+
+class ServerGoneError(Exception):
+    """The parameter server is gone, and somebody else tells of it."""
 
 
 class LostError(Exception):
@@ -97,12 +104,17 @@ class Channel(Protocol):
     def answer(self, worker: int, answer: Any) -> None:
         """Raises ``LostError``."""
 
-    def end(self) -> str:
-        """See that the process is gone, within a moment; where it hung if it did not go by itself, else empty."""
+    def end(self) -> None:
+        """See that the process is gone, within a moment."""
+
+    def where_it_hangs(self) -> str:
+        """For the end of a message."""
 
 
 class Network(Protocol):
     """As much of the global network as the keeper of a run needs; each raises ``ServerLostError``."""
+
+    target: str
 
     def read(self) -> Packet: ...
 
@@ -117,20 +129,31 @@ class Network(Protocol):
 class Keeper:
     """The run's books, from what its workers say and what the parameter server counts. Any thread may call.
 
-    ``before`` are the steps of the run before it was resumed; ``episodes`` gives those that each worker has finished.
+    ``specs`` are the spaces of the run as JSON, ``before`` its steps before it was resumed; ``episodes`` gives those
+    that each worker has finished.
     """
 
-    def __init__(self, config: Config, network: Network, mirror: Mirror, before: int, episodes: dict[str, int]) -> None:
-        self.config, self.network, self.before, self.episodes = config, network, before, episodes
-        self._mirror = mirror
+    def __init__(
+        self, config: Config, network: Network, mirror: Mirror, specs: str, before: int, episodes: dict[str, int]
+    ) -> None:
+        self.config, self.network = config, network
+        self._mirror, self._specs, self._before, self._episodes = mirror, specs, before, episodes
         self._lock = threading.Lock()
         self._pushed = np.zeros(number_of_workers(config), np.int64)
         self._leased = self._pushed.copy()
         self._restarts = config.restarts
+        self.counters: Any = None
 
     def open(self, counters: Counters, on_episode: Callable[[Episode], None], episodes: dict[str, int]) -> None:
         """From now on the run's ledger counts."""
-        self.counters, self._on_episode, self.episodes = counters, on_episode, episodes
+        self.counters, self._on_episode, self._episodes = counters, on_episode, episodes
+
+    def welcome(self, hello: dict[str, Any]) -> dict[str, Any]:
+        """What a process that joins must know. Raises ``RunError`` if its environment is another."""
+        if hello["specs"] != self._specs:
+            raise RunError(f"a worker process has another environment: {hello['specs']} there, {self._specs} here")
+        episodes = dict(self._episodes)
+        return {"target": self.network.target, "seed": self.config.seed, "steps": self._before, "episodes": episodes}
 
     def refresh(self) -> None:
         """Take over what the server has now: all that is learnt, and the steps."""
@@ -158,6 +181,11 @@ class Keeper:
                 self.counters.settle_steps(int(self._leased[worker] - self._pushed[worker]), 0)
             self._leased[worker] = self._pushed[worker]
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the whole budget was run."""
+        return self.counters is not None and self.counters.used_up
+
     def may_restart(self) -> bool:
         with self._lock:
             self._restarts -= 1
@@ -167,43 +195,33 @@ class Keeper:
 class WorkerProcess:
     """The workers of one process, as a task of the trainer: answers them until they are done.
 
-    ``start`` starts the process, or waits for it; ``restarts`` says whether it can be called again.
+    ``start`` starts the process; it is called again if the process was killed. One that is ``far`` is started
+    by somebody else, when they like: the run goes on without it.
     """
 
-    def __init__(self, index: int, keeper: Keeper, start: Callable[[], Channel]) -> None:
-        self._workers = range(index * keeper.config.workers, (index + 1) * keeper.config.workers)
-        self.name = self.place = f"process {index} ({', '.join(f'W_{i}' for i in self._workers)})"
-        self._keeper, self._start = keeper, start
-        self._channel = start()
-        self._running: set[int] = set()
+    def __init__(self, index: int, keeper: Keeper, start: Callable[[], Channel], far: bool = False) -> None:
+        workers = range(index * keeper.config.workers, (index + 1) * keeper.config.workers)
+        self.name = self.place = f"process {index} ({', '.join(f'W_{i}' for i in workers)})"
+        self._keeper, self._start, self._far = keeper, start, far
+        self._workers, self._running = workers, set(workers)
+        self._should_stop: Callable[[], bool] = lambda: False
+        self._deadline: float | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._absent = set(self._running)
+        self._join_until = math.inf if self._far else time.monotonic() + START_SECONDS
         self._holding: set[int] = set()
         self._waiting: set[int] = set()
+        self._channel = self._start()
 
-    def join(self, seconds: float, welcome: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Answer the process until all its workers are ready. Raises ``RunError`` if they are not in time."""
-        deadline = time.monotonic() + seconds
-        self._welcome, ready = welcome, 0
-        while ready < len(self._workers):
-            if time.monotonic() > deadline:
-                raise RunError(f"{self.name} has not joined after {seconds:.0f} s")
-            self._keeper.network.check()
+    def join(self) -> None:
+        """Answer the process until its workers are ready. Raises ``RunError`` if they are not in time, or fail."""
+        while self._absent:
             try:
-                ready += self._join_step()
+                self._serve_once()
             except LostError as loss:
-                raise RunError(f"{self.name} {loss} before it had joined") from None
-        self._running = set(self._workers)
-
-    def _join_step(self) -> int:
-        """Handle what comes next; 1 if a worker is ready."""
-        match self._channel.receive(0.1):
-            case worker, ["hello", told]:
-                self._channel.answer(worker, self._welcome(told))
-            case worker, ["ready"]:
-                self._channel.answer(worker, True)
-                return 1
-            case _, ["failed", *what]:
-                self._raise_failure(*what)
-        return 0
+                raise RunError(f"{self.name} {loss} before it had joined; {MAIN_GUARD}") from None
 
     def serve(self, should_stop: Callable[[], bool]) -> WorkerProcess:
         """``work`` until ``should_stop``; returns itself."""
@@ -211,19 +229,25 @@ class WorkerProcess:
         return self
 
     def work(self) -> None:
-        """Serve the workers, and start the process again if it was killed."""
-        self._deadline: float | None = None
+        """Serve the workers until they are done, and start the process again if it was killed."""
         while self._running:
             try:
                 self._serve_once()
             except LostError as loss:
                 self._mourn(loss)
+            except ServerGoneError:
+                self._running.clear()
         self._channel.end()
 
     def _serve_once(self) -> None:
         self._keeper.network.check()
+        if self._absent and self._keeper.is_over:
+            self._running.clear()
+            return
         if self._should_stop():
             self._see_to_the_stop()
+        if self._absent and time.monotonic() > self._join_until:
+            raise RunError(f"{self.name} has not joined after {START_SECONDS:.0f} s")
         if message := self._channel.receive(0.1 if not self._waiting else 0.02):
             self._handle(message[0], *message[1])
         for worker in [*self._waiting]:
@@ -233,36 +257,45 @@ class WorkerProcess:
         if self._deadline is None:
             self._deadline = time.monotonic() + STOP_SECONDS
             self._keeper.network.request_stop()
-        elif time.monotonic() > self._deadline:
+        if self._absent:
+            self._running.clear()  # it has nothing to lose
+        elif self._running and time.monotonic() > self._deadline:
             self._running.clear()
-            where = self._channel.end()
-            raise RunError(f"{STOP_SECONDS:.0f} s after the stop was asked for, {self.name} hangs in:\n{where}")
+            raise RunError(
+                f"{STOP_SECONDS:.0f} s after the stop was asked for, {self.name} hangs{self._channel.where_it_hangs()}"
+            )
 
     def _handle(self, worker: int, kind: str, *what: Any) -> None:
-        if kind == "claim_episode":
+        answer: Any = True
+        if worker in self._absent and kind not in ("hello", "ready", "failed"):
+            answer = "given up"
+        elif kind == "hello":
+            answer = self._keeper.welcome(what[0])
+        elif kind == "ready":
+            self._absent.discard(worker)
+        elif kind == "claim_episode":
             self._waiting.add(worker)
+            return
         elif kind == "claim_steps":
-            self._channel.answer(worker, self._keeper.lease_steps(worker, what[0]))
+            answer = self._keeper.lease_steps(worker, what[0])
         elif kind == "abandon_episode":
             self._abandon(worker)
-            self._channel.answer(worker, True)
         elif kind == "episode":
-            name, episode_return, length, actor_loss, critic_loss, more = what
             self._holding.discard(worker)
-            self._keeper.episode(Episode(name, episode_return, length, actor_loss, critic_loss, tuple(more)))
-            self._channel.answer(worker, True)
+            self._keeper.episode(Episode(*what)._replace(more=tuple(what[-1])))
         elif kind == "done":
             self._running.discard(worker)
             self._keeper.end_lease(worker)
-            self._channel.answer(worker, True)
         else:
-            self._raise_failure(*what)
+            self._fail(*what)
+            return
+        self._channel.answer(worker, answer)
 
     def _grant_episode(self, worker: int) -> None:
         """Answer a claim: an episode that another worker has may come back, so no is said only at the very end."""
         counters = self._keeper.counters
         granted = not self._should_stop() and counters.claim_episode()
-        if granted or counters.used_up or self._should_stop():
+        if granted or self._keeper.is_over or self._should_stop():
             self._waiting.discard(worker)
             if granted:
                 self._holding.add(worker)
@@ -280,34 +313,36 @@ class WorkerProcess:
             self._abandon(worker)
         for worker in self._running:
             self._keeper.end_lease(worker)
-        self._waiting.clear()
         self._channel.end()
-        if self._should_stop():
+        if self._should_stop() or self._keeper.is_over:
             self._running.clear()
+        elif self._far:
+            _log.warning("%s %s; the others go on, and it may join again", self.name, loss)
+            self._running = set(self._workers)
+            self._begin()
         elif not self._keeper.may_restart():
+            self._running.clear()
             raise RunError(f"{self.name} {loss}, and restarts = {self._keeper.config.restarts} are used up")
         else:
             _log.warning("%s %s; it is started again", self.name, loss)
-            self._channel = self._start()
-            self.join(START_SECONDS, self._welcome)
+            self._begin()
 
-    def _raise_failure(self, kind: str, message: str, text: str | None, place: str, lost_server: bool) -> None:
+    def _fail(self, kind: str, message: str, text: str | None, place: str, lost_server: bool) -> None:
+        self._running.clear()
+        self._absent.clear()
         if lost_server:
             self._wait_for_the_servers_end(message)
-            self._running.clear()
             return
-        self._running.clear()
         self.place = place
         if text is None:
             raise WorkerError(message)
         raise WorkerError(f"{kind}: {message}") from RemoteTraceback(text)
 
     def _wait_for_the_servers_end(self, message: str) -> None:
-        """The process that watches the server tells of its end, once; this raises only if nobody does."""
+        """Whoever sees the server end tells of it, once; this raises only if nobody does."""
         deadline = time.monotonic() + STOP_SECONDS
         while time.monotonic() < deadline and not self._should_stop():
             self._keeper.network.check()
             time.sleep(0.05)
         if not self._should_stop():
-            raise ServerLostError(message)
-
+            raise ServerLostError(f"the parameter server does not answer a worker: {message.splitlines()[0]}")

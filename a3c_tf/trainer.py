@@ -15,10 +15,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from a3c_tf import launcher, plotting
+from a3c_tf import plotting
 from a3c_tf.acnet import build_graph
-from a3c_tf.cluster import Mirror
 from a3c_tf.checkpoint import Checkpointer, RunState, find_checkpoints
+from a3c_tf.cluster import Mirror
 from a3c_tf.config import Config, RunError, UsageError
 from a3c_tf.envs import Environment, make_env
 from a3c_tf.evaluation import BestKeeper
@@ -83,11 +83,11 @@ class LastEvaluation:
         self.work = ledger.last_evaluation
 
 
-def train(config: Config, show: str = "auto", processes: int | None = None) -> Result:
+def train(config: Config, show: str = "auto", processes: int | None = None, *, crew: Crew | None = None) -> Result:
     """Train until the budget of ``config`` is used; everything is left in the run folder.
 
     ``processes`` stands for the setting of that name. A program that starts processes needs
-    ``if __name__ == "__main__":`` around the call, for each of them imports it again.
+    ``if __name__ == "__main__":`` around the call, for each of them imports it again; ``crew`` is who they are.
     ``show`` is ``auto`` (a progress bar on a terminal, else a line an episode), ``lines`` or ``none``.
     Raises ``UsageError`` for settings that cannot be run, before anything is written; whatever
     exception a worker met, with the worker's name in a note; ``KeyboardInterrupt``. The run is saved in
@@ -96,7 +96,7 @@ def train(config: Config, show: str = "auto", processes: int | None = None) -> R
     check_show(show)
     config = config.seeded() if processes is None else config.seeded().replace(processes=processes)
     with contextlib.ExitStack() as closing:
-        _check_processes(config)
+        crew = _crew_for(config, crew)
         envs = _make_envs(config, closing)
         seen = envs[0].observation_spec
         if len(seen.shape) != 1:
@@ -105,10 +105,10 @@ def train(config: Config, show: str = "auto", processes: int | None = None) -> R
         run = closing.enter_context(new_run(config))
         with writing(run.path):
             write_specs(run.spaces, envs[0].observation_spec, envs[0].action_spec)
-        return _run(config, show, run, built, envs, closing, begun=False)
+        return _run(config, show, run, built, envs, closing, False, crew)
 
 
-def resume(run_folder: str | Path, show: str = "auto", **given: Any) -> Result:
+def resume(run_folder: str | Path, show: str = "auto", *, crew: Crew | None = None, **given: Any) -> Result:
     """Go on with a run from its newest good checkpoint.
 
     ``given`` are settings as of ``Config``: they must equal the run's, but a budget may be larger. An
@@ -118,14 +118,14 @@ def resume(run_folder: str | Path, show: str = "auto", **given: Any) -> Result:
     with contextlib.ExitStack() as closing:
         run = closing.enter_context(existing_run(run_folder))
         config = Config.read(run.config).resumed(given)
-        _check_processes(config)
+        crew = _crew_for(config, crew)
         envs = _make_envs(config, closing)
         begun = run.metrics.exists() or bool(find_checkpoints(run.checkpoints))
         if not begun:
             _log.warning("%s was stopped before its first checkpoint and starts from its beginning", run.path)
         _check_spaces(run, envs[0])
         built = build_graph(config, envs[0].observation_spec, envs[0].action_spec)
-        return _run(config, show, run, built, envs, closing, begun)
+        return _run(config, show, run, built, envs, closing, begun, crew)
 
 
 def _run(
@@ -136,10 +136,12 @@ def _run(
     envs: list[Environment],
     closing: contextlib.ExitStack,
     begun: bool,
+    crew: Crew | None,
 ) -> Result:
     specs = envs[0].observation_spec, envs[0].action_spec
-    crew = Crew(config, *specs, closing) if config.processes else None
     mirror = Mirror(built.shared_variables, config) if crew else None
+    if crew:
+        crew.gather(config, *specs, closing)
     checkpointer = Checkpointer(run.checkpoints, built, config)
     best = BestKeeper(run, built, config, envs[-config.evaluation_episodes :]) if config.evaluation_interval else None
     with built.graph.as_default():
@@ -213,9 +215,13 @@ def _make_envs(config: Config, closing: contextlib.ExitStack) -> list[Environmen
     return [closing.enter_context(contextlib.closing(make_env(config.env))) for _ in range(number)]
 
 
-def _check_processes(config: Config) -> None:
-    if config.processes:
-        launcher.check(config)
+def _crew_for(config: Config, crew: Crew | None) -> Crew | None:
+    """The processes that the settings ask for. Raises ``UsageError`` if they cannot be had here."""
+    if not config.processes:
+        return None
+    crew = crew or Crew()
+    crew.check(config)
+    return crew
 
 
 def _check_spaces(run: RunFolder, env: Environment) -> None:
