@@ -60,7 +60,7 @@ def _worker(
     welcome: dict[str, Any],
 ) -> Worker:
     ledger = RemoteLedger(ask, config, welcome["steps"])
-    net: Any = local.calls(index, network.push_and_pull, network.pull, ledger.told)
+    net: Any = local.calls(index, network.pusher(index), network.pull, ledger.told)
     net.pull_global()  # the first call over the network takes longest
     episodes = welcome["episodes"].get(f"W_{index}", 0)
     return Worker(index, config, env, net, ledger, ledger.should_stop, ledger.episode, episodes)

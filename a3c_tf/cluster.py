@@ -9,6 +9,7 @@ Source: Dean et al. 2012, section 4.1 (a parameter server with asynchronous work
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -80,6 +81,9 @@ def serve(address: str) -> str:
 
 
 SERVER_THREADS = 2
+_FAILED_CALLS = (tf.errors.AbortedError, tf.errors.DeadlineExceededError)
+_SETTLED_SECONDS = 0.1
+"""after which a push whose call failed has been made, if it is made at all"""
 _SERVERS: list[Any] = []
 """a server that is forgotten would be destroyed, which TensorFlow does not survive"""
 
@@ -125,11 +129,12 @@ class GlobalNetwork:
         graph.finalize()
         self.session = session = RemoteSession(target, graph, timeout)
         self.push_and_pull = session.call([answer], [packet])
-        self.pull = session.call([pulled])
-        self.request_stop = session.call([], [], [stop])
+        self.pull = repeatable(session.call([pulled]))
+        self.request_stop = repeatable(session.call([], [], [stop]))
         self.no_op = session.call([], [], [no_op])
-        self._read, self._write = session.call([state]), session.call([], [given], begin)
-        self._start = session.call([], [], start)
+        self._read, self._write = repeatable(session.call([state])), repeatable(session.call([], [given], begin))
+        self._start = repeatable(session.call([], [], start))
+        self._counts_at = sum(map(_words, net.params))
 
     def _build_push(self, net: ACNet, counts: Counts, config: Config) -> tuple[Tensor, list[Any]]:
         like = [*net.a_params, *net.c_params, counts.steps, *_extras(net, config)]
@@ -143,12 +148,51 @@ class GlobalNetwork:
         pushed += Optimizers(config, next(tensors, None)).apply(actor, critic)
         return packet, pushed
 
+    def pusher(self, worker: int) -> Call:
+        """``push_and_pull`` for one worker, which pushes exactly once whatever becomes of the call.
+
+        One call in some ten thousands fails within TensorFlow: its worker service finds that it has "received the
+        request twice". Whether the push was made is then seen by the steps counted for this worker.
+        """
+        push, pull, place = self.push_and_pull, self.pull, self._counts_at + 2 * worker
+
+        def counted_in(answer: list[Packet]) -> int:
+            return int(answer[0][place : place + 2].view(np.int64)[0])
+
+        counted = counted_in(pull())
+
+        def push_once(packet: Packet) -> list[Packet]:
+            nonlocal counted
+            try:
+                answer = push(packet)
+            except _FAILED_CALLS:
+                time.sleep(_SETTLED_SECONDS)
+                answer = pull()
+                if counted_in(answer) == counted:
+                    answer = push(packet)
+            counted = counted_in(answer)
+            return answer
+
+        return push_once
+
     def read(self) -> Packet:
         return self._read()[0]
 
     def write(self, learnt: Packet) -> None:
         self._start()
         self._write(learnt)
+
+
+def repeatable(call: Call) -> Call:
+    """A call that may be repeated without harm, repeated if it fails in the way that ``pusher`` tells of."""
+
+    def again(*arrays: Any) -> list[Any]:
+        try:
+            return call(*arrays)
+        except _FAILED_CALLS:
+            return call(*arrays)
+
+    return again
 
 
 class Counts:

@@ -98,11 +98,13 @@ class Office:
         graph.finalize()
         self.session = session = RemoteSession(target, graph, timeout)
         names = self._text_names(number)
-        self.write = {name: session.call([], [text], [op]) for name, op in zip(names, writes, strict=True)}
-        self.read = {name: session.call([op]) for name, op in zip(names, reads, strict=True)}
-        self.beat = session.call([], [beat], [beat_op])
-        self.life = session.call(life)
-        self.end = session.call([], [], [end_op])
+        self.write = {
+            name: cluster.repeatable(session.call([], [text], [op])) for name, op in zip(names, writes, strict=True)
+        }
+        self.read = {name: cluster.repeatable(session.call([op])) for name, op in zip(names, reads, strict=True)}
+        self.beat = cluster.repeatable(session.call([], [beat], [beat_op]))
+        self.life = cluster.repeatable(session.call(life))
+        self.end = cluster.repeatable(session.call([], [], [end_op]))
         self._start = session.call([], [], start)
 
     @staticmethod
@@ -133,8 +135,8 @@ def connect(spec: Spec) -> Office:
         except tf.errors.OpError as error:  # also that of a server which has just started
             if time.monotonic() > deadline:
                 raise UsageError(
-                    f"parameter server {spec.ps}: no run there within {CONNECT_SECONDS:.0f} s ({type(error).__name__}): "
-                    "start `a3c-tf cluster ps` there, and see that the address and the firewall are right"
+                    f"parameter server {spec.ps}: no run there within {CONNECT_SECONDS:.0f} s "
+                    f"({type(error).__name__}): start `a3c-tf cluster ps` there, and see that the address and the firewall are right"
                 ) from None
             time.sleep(0.5)
     if found != spec.run_id:

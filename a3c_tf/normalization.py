@@ -46,7 +46,7 @@ class ObservationStatistics:
 
 
 def sums_of(observations: Tensor) -> Tensor:
-    """Count, Σx and Σx² of observations [B, N_S]: float64 [1 + 2 N_S], to be added to ``ObservationStatistics.sums``."""
+    """Count, Σx and Σx² of observations [B, N_S]: float64 [1 + 2 N_S], to be added to ``sums``."""
     seen = tf.cast(observations, tf.float64)
     count = tf.cast(tf.shape(seen)[:1], tf.float64)
     return tf.concat([count, tf.reduce_sum(seen, axis=0), tf.reduce_sum(tf.square(seen), axis=0)], axis=0)

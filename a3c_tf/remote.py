@@ -36,7 +36,7 @@ class WorkerError(RunError):
     """A worker in another process failed; its traceback there is the cause."""
 
 
-class RemoteTraceback(Exception):
+class RemoteError(Exception):
     """The traceback of another process, as text."""
 
     def __str__(self) -> str:
@@ -336,7 +336,7 @@ class WorkerProcess:
         self.place = place
         if text is None:
             raise WorkerError(message)
-        raise WorkerError(f"{kind}: {message}") from RemoteTraceback(text)
+        raise WorkerError(f"{kind}: {message}") from RemoteError(text)
 
     def _wait_for_the_servers_end(self, message: str) -> None:
         """Whoever sees the server end tells of it, once; this raises only if nobody does."""

@@ -170,3 +170,28 @@ def test_it_is_the_same_to_the_last_bit_as_in_one_process(connect: Connect, chan
         np.testing.assert_array_equal(here.session.run(ours), session.run(theirs), ours.op.name)
     for ours, theirs in zip(here.local.nets[0].params, threaded.worker_nets[0].params, strict=True):
         np.testing.assert_array_equal(here.local.session.run(ours), session.run(theirs), ours.op.name)
+
+
+def test_a_call_that_fails_is_pushed_exactly_once(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorFlow's own fault, played: the push was made and its answer lost, or it was not made."""
+    here = connect(small_config(processes=1))
+    here.network.write(here.mirror.learnt())
+    real, failures = here.network.push_and_pull, []
+
+    def fails_once(packet: np.ndarray) -> list[np.ndarray]:
+        if failures:
+            made = failures.pop()
+            if made:
+                real(packet)
+            raise tf.errors.AbortedError(None, None, "The same RunGraph (Worker) request was received twice.")
+        return real(packet)
+
+    monkeypatch.setattr(here.network, "push_and_pull", fails_once)
+    calls = here.local.calls(0, here.network.pusher(0), here.network.pull, lambda *told: here.told.append(told))
+    rollout = [np.ones((4, n), np.float32) for n in (3, 1, 1)]
+    for number, made in enumerate([True, False, True], 1):
+        failures.append(made)
+        calls.update_global(*rollout)
+        assert here.told[-1] == (4 * number, False)
+    here.global_weights()
+    assert here.steps.tolist() == [12]
