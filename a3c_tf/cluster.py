@@ -135,6 +135,7 @@ class GlobalNetwork:
         self._read, self._write = repeatable(session.call([state])), repeatable(session.call([], [given], begin))
         self._start = repeatable(session.call([], [], start))
         self._counts_at = sum(map(_words, net.params))
+        self.packet_size, self.learnt_size = int(packet.shape[0]), int(given.shape[0])
 
     def _build_push(self, net: ACNet, counts: Counts, config: Config) -> tuple[Tensor, list[Any]]:
         like = [*net.a_params, *net.c_params, counts.steps, *_extras(net, config)]

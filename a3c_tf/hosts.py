@@ -135,8 +135,8 @@ def connect(spec: Spec) -> Office:
         except tf.errors.OpError as error:  # also that of a server which has just started
             if time.monotonic() > deadline:
                 raise UsageError(
-                    f"parameter server {spec.ps}: no run there within {CONNECT_SECONDS:.0f} s "
-                    f"({type(error).__name__}): start `a3c-tf cluster ps` there, and see that the address and the firewall are right"
+                    f"parameter server {spec.ps}: no run there after {CONNECT_SECONDS:.0f} s ({type(error).__name__}): "
+                    "start `a3c-tf cluster ps` there, and look at the address and the firewall"
                 ) from None
             time.sleep(0.5)
     if found != spec.run_id:

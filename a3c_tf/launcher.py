@@ -190,8 +190,8 @@ class Crew:
         pickled(config)
         if not config.allow_open_port and (why := netns.refusal()):
             raise UsageError(
-                f"processes = {config.processes}: TensorFlow's server listens on all interfaces, without a password, and "
-                f"runs any graph sent to it;\na private network to keep it in is not permitted here ({why}): "
+                f"processes = {config.processes}: TensorFlow's server listens on all interfaces, without a password, "
+                f"and runs any graph sent to it;\na private network to keep it in is not permitted here ({why}): "
                 "allow_open_port (--allow-open-port) starts it all the same, see SECURITY.md"
             )
 

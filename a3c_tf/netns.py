@@ -19,7 +19,7 @@ _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 
 
 def enter_new() -> None:
-    """Leave the machine's network for a new, private one with a loopback. Raises ``OSError`` if that is not permitted."""
+    """Leave the machine's network for a private one with a loopback. Raises ``OSError`` if that is not permitted."""
     if sys.platform != "linux":
         raise OSError(f"there are no network namespaces on {sys.platform}")
     user, group = os.geteuid(), os.getegid()
