@@ -190,7 +190,7 @@ def repeatable(call: Call) -> Call:
     def again(*arrays: Any) -> list[Any]:
         try:
             return call(*arrays)
-        except _FAILED_CALLS:
+        except tf.errors.AbortedError:
             return call(*arrays)
 
     return again

@@ -32,7 +32,11 @@ CONNECT_SECONDS = 60.0
 """how long a worker waits for the parameter server"""
 BEAT_SECONDS = 1.0
 LOST_SECONDS = 15.0
-"""after this long without a sign of life a process counts as lost: longer than a call to the server may take"""
+"""after this long without a sign of life a process counts as lost: longer than it lives without the server"""
+SILENT_SECONDS = 8.0
+"""after this long without an answer the parameter server counts as lost"""
+_CALL_SECONDS = 4.0
+"""for one look into a letter box; the trainer waits a second longer for a thread to end"""
 _LOOK_SECONDS = 0.01
 _FIELDS = ("run", "ps", "settings")
 
@@ -124,7 +128,7 @@ class Office:
 def connect(spec: Spec) -> Office:
     """Reach the parameter server and see that it is this run's. Raises ``UsageError`` that names the address."""
     deadline = time.monotonic() + CONNECT_SECONDS
-    office = Office(f"grpc://{spec.ps}", spec.config, timeout=5)
+    office = Office(f"grpc://{spec.ps}", spec.config, _CALL_SECONDS)
     while True:
         try:
             found = office.text("run_id")
@@ -191,6 +195,18 @@ class _Watch:
             now if new != old else since for new, old, since in zip(beats, self._seen, self._since, strict=True)
         ]
         self._seen, self.over, self._begun = beats, bool(over), self._begun or beats[0] > 0
+
+    def look_patiently(self) -> None:
+        """Look until there is an answer. Raises ``tf.errors.OpError`` if the server was silent for too long."""
+        begun = time.monotonic()
+        while True:
+            try:
+                self.look()
+                return
+            except tf.errors.OpError:
+                if time.monotonic() - begun > SILENT_SECONDS - _CALL_SECONDS:
+                    raise
+                time.sleep(0.2)
 
     def silent(self, process: int) -> float:
         """Seconds since the last sign of life."""
@@ -278,14 +294,14 @@ class HostCrew(Crew):
     def _beat(self) -> None:
         try:
             while True:
-                self._watch.look()
+                self._watch.look_patiently()
                 time.sleep(BEAT_SECONDS)
         except tf.errors.OpError as error:
             self._network.lost = error
 
     def _letter_boxes(self, process: int) -> Callable[[], LetterChannel]:
         workers = range(process * self._config.workers, (process + 1) * self._config.workers)
-        channel = LetterChannel(self._office, self._watch, process, workers)
+        channel = LetterChannel(self._office, self._watch, self._network, process, workers)
         return channel.again
 
 
@@ -308,10 +324,14 @@ class FarNetwork:
         self._guarded(self._network.request_stop)
 
     def check(self) -> None:
+        if self._told:
+            raise ServerGoneError
         if self.lost:
             self._tell(self.lost)
 
     def _guarded(self, call: Callable[[], Any]) -> Any:
+        if self._told:
+            raise ServerGoneError
         try:
             return call()
         except tf.errors.OpError as error:
@@ -329,8 +349,9 @@ class FarNetwork:
 class LetterChannel:
     """The chief's way to the workers of a process elsewhere."""
 
-    def __init__(self, office: Office, watch: _Watch, process: int, workers: range) -> None:
-        self._office, self._watch, self._process, self._workers = office, watch, process, workers
+    def __init__(self, office: Office, watch: _Watch, network: FarNetwork, process: int, workers: range) -> None:
+        self._office, self._watch, self._network = office, watch, network
+        self._process, self._workers = process, workers
         self._seen = dict.fromkeys(workers, "")
         self._number: dict[int, Any] = {}
         self._joined = False
@@ -343,8 +364,9 @@ class LetterChannel:
     def receive(self, seconds: float) -> tuple[int, list[Any]] | None:
         try:
             return self._look()
-        except tf.errors.OpError as error:
-            raise ServerGoneError from error  # the thread that beats tells of it
+        except tf.errors.OpError:
+            time.sleep(seconds)  # it may answer again; the thread that beats knows when it is lost
+            return None
 
     def _look(self) -> tuple[int, list[Any]] | None:
         for worker in self._workers:
@@ -362,10 +384,14 @@ class LetterChannel:
         return None
 
     def answer(self, worker: int, answer: Any) -> None:
-        try:
-            self._office.write[f"answered_{worker}"](json.dumps([self._number[worker], answer]))
-        except tf.errors.OpError as error:
-            raise ServerGoneError from error
+        letter = json.dumps([self._number[worker], answer])
+        while True:
+            try:
+                self._office.write[f"answered_{worker}"](letter)
+                return
+            except tf.errors.OpError:
+                self._network.check()
+                time.sleep(0.2)
 
     def end(self) -> None:
         """It ends by itself when it is told no, or that it was given up."""
@@ -394,7 +420,7 @@ def _live(watch: _Watch, spec: Spec) -> None:
     """Give signs of life, and end this process if those of the chief or the server fail."""
     try:
         while not watch.chief_is_lost:
-            watch.look()
+            watch.look_patiently()
             time.sleep(BEAT_SECONDS)
         reason = f"the chief has not been heard of for {LOST_SECONDS:.0f} s"
     except tf.errors.OpError as error:
@@ -413,12 +439,20 @@ class _Letters:
     def __call__(self, kind: str, *what: Any) -> Any:
         self._number += 1
         number = f"{self._first}-{self._number}"
-        self._office.write[f"asked_{self._worker}"](json.dumps([number, kind, *what]))
-        while True:
-            answered, *answer = json.loads(self._office.text(f"answered_{self._worker}") or "[null]")
-            if answered == number:
-                break
-            time.sleep(_LOOK_SECONDS)
+        answer = None
+        while answer is None:  # as long as this process lives, which ends if the server or the chief is lost
+            try:
+                answer = self._exchange(number, json.dumps([number, kind, *what]))
+            except tf.errors.OpError:
+                time.sleep(0.2)
         if answer[0] == "given up":
             raise RunError("the chief has given this worker up, after it was not heard of; start it again")
         return answer[0]
+
+    def _exchange(self, number: str, letter: str) -> list[Any]:
+        self._office.write[f"asked_{self._worker}"](letter)
+        while True:
+            answered, *answer = json.loads(self._office.text(f"answered_{self._worker}") or "[null]")
+            if answered == number:
+                return answer
+            time.sleep(_LOOK_SECONDS)

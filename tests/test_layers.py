@@ -65,7 +65,9 @@ LAYERS: dict[str, dict[str, set[str]]] = {
     },
     "programs": {
         "training": {"config", "programs", "plotting", "trainer"},
-        "commands": {*("tyro", "config", "programs", "runs", "plotting", "evaluation", "export", "video", "training", "hosts")},
+        "commands": {
+            *("tyro", "config", "programs", "runs", "plotting", "evaluation", "export", "video", "training", "hosts")
+        },
         "cli": {"__version__", "config", "programs", "commands"},
         "__main__": {"cli"},
     },
