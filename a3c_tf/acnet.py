@@ -26,6 +26,7 @@ class ACNet:
 
     Alone it is a network (the global one), with ``acts`` one that chooses actions; with ``global_ac`` it
     is a local copy that acts and pulls, and with ``optimizers`` too it learns and pushes: a worker's.
+    With ``learns`` it acts and has gradients, and the global network is somewhere else.
 
     =============  ==========  ==================================================================
     attribute      shape       meaning
@@ -59,14 +60,16 @@ class ACNet:
         optimizers: Optimizers | None = None,
         acts: bool = False,
         s: Tensor | None = None,
+        learns: bool = False,
     ) -> None:
         self.scope = scope
         with tf.variable_scope(scope, use_resource=True):
             self.s = tf.placeholder(tf.float32, [None, observations.size], "S") if s is None else s
             self._build_networks(observations, actions, config)
-            if acts or global_ac:
+            learns = learns or optimizers is not None
+            if acts or global_ac or learns:
                 self._build_acting(config)
-            if optimizers:
+            if learns:
                 self.a_his = tf.placeholder(actions.dtype, [None, actions.size], "A")
                 self.v_target = tf.placeholder(tf.float32, [None, 1], "Vtarget")
                 self._build_losses(config)
@@ -161,15 +164,18 @@ class ACNet:
         with tf.name_scope("push_then_pull"), tf.control_dependencies(pushed):
             self.push_then_pull_op = tf.group(*_assign_all(self.params, global_ac.params))
 
+    def acting_calls(self, session: Door, config: Config) -> tuple[Call, Call]:
+        """``choose_action`` and ``value`` of ``NetCalls``, on a session of this network's graph."""
+        actions = [self.A, self.sample] if config.learner_sees_unclipped_action else [self.A]
+        return session.call(actions, [self.s, self.noise]), session.call([self.v], [self.s])
+
     def calls(self, session: Door, config: Config) -> NetCalls:
         """A local network's callables on a session of its graph."""
         rollout = [self.s, self.a_his, self.v_target]
         if self.learning_rate_scale is not None:
             rollout.append(self.learning_rate_scale)
-        actions = [self.A, self.sample] if config.learner_sees_unclipped_action else [self.A]
         return NetCalls(
-            choose_action=session.call(actions, [self.s, self.noise]),
-            value=session.call([self.v], [self.s]),
+            *self.acting_calls(session, config),
             update_global=session.call([], rollout, [self.push_then_pull_op]),
             update_global_and_report=session.call(list(self.report.values()), rollout, [self.push_then_pull_op]),
             pull_global=session.call([], [], self.pull_op),

@@ -195,6 +195,40 @@ def _search_here(env: str | None) -> None:
         sys.path.append("")
 
 
+@dataclasses.dataclass(frozen=True)
+class ParameterServer:
+    spec: str
+    """cluster.json, the same on all hosts"""
+    allow_open_port: Flag = False
+    """needed: whoever reaches the port can run anything as you (SECURITY.md)"""
+
+    def __call__(self) -> int:
+        from a3c_tf import hosts
+
+        hosts.serve(hosts.Spec.read(self.spec), self.allow_open_port)
+        return programs.DONE
+
+
+@dataclasses.dataclass(frozen=True)
+class ClusterWorker:
+    spec: str
+    """cluster.json, the same on all hosts"""
+    task: int
+    """number of this worker process, from 0; 0 is the chief and keeps the run folder"""
+    resume: Flag = False
+    """--task 0: go on with the run in log_dir"""
+    verbose: Flag = False
+    """a line for each episode instead of the bar"""
+
+    def __call__(self) -> int:
+        from a3c_tf import hosts
+
+        result = hosts.work(hosts.Spec.read(self.spec), self.task, self.resume, "lines" if self.verbose else "auto")
+        if result:
+            training.tell(result)
+        return programs.DONE
+
+
 def _pendulum_policy(run: str) -> Any:
     from a3c_tf.evaluation import load_policy
 
@@ -207,27 +241,44 @@ def _pendulum_policy(run: str) -> Any:
 _KINDS: dict[str, Callable[..., Any]] = {"evaluate": Evaluate, "plot": Plot, "video": Video, "export": Export}
 
 
+_ROLES: dict[str, Callable[..., Any]] = {"ps": ParameterServer, "worker": ClusterWorker}
+
+
 def run(name: str, summary: str, arguments: Sequence[str]) -> int:
     """Run the command ``name``; returns its exit code. Raises ``UsageError`` for what it does not take."""
     if name == "train":
         return _train(summary, arguments)
+    if name == "cluster":
+        return _cluster(summary, arguments)
     return int(_parse(_KINDS[name], name, summary, arguments)())
+
+
+def _cluster(summary: str, arguments: Sequence[str]) -> int:
+    role, *rest = arguments or ["--help"]
+    if role in ("-h", "--help"):
+        print(f"usage: a3c-tf cluster ps|worker [OPTIONS]\n\n{summary}\nEach has a --help; see docs/cluster.md.")
+        return programs.DONE
+    if role not in _ROLES:
+        raise UsageError(f"a3c-tf cluster {role}: expected ps or worker")
+    return int(_parse(_ROLES[role], f"cluster {role}", summary, rest)())
 
 
 def _train(summary: str, arguments: Sequence[str]) -> int:
     """The defaults, shown and compared with, are those of the preset, or of the run to go on with."""
-    named = _named(arguments, "env", "preset", "resume")
+    named = _named(arguments, "env", "preset", "resume", "processes")
     env, preset = named.get("env", Settings.env), named.get("preset")
     if "resume" in named:
         base = Config.read(RunFolder.of(named["resume"]).config)
     else:
+        processes = int(named["processes"]) if named.get("processes", "").isdigit() else 0  # else _parse tells
         base = Config.preset(preset, env) if preset else Config.for_env(env)
+        base = base.replace(processes=processes)
     _search_here(named.get("env"))
     defaults = Settings.of(base)
     train = _parse(Train, "train", summary, arguments, Train(defaults))
     given = train.settings.given(defaults)
     if not train.resume:
-        given["env"] = env
+        given |= {"env": env, "processes": train.settings.processes}
     return training.train(given, train.preset, train.resume, train.verbose, train.show)
 
 

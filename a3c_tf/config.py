@@ -42,8 +42,14 @@ class Config:
     seed: int | None = None
     """seed of weights, environments and exploration; without one a fresh seed is drawn and written down"""
 
-    workers: int = dataclasses.field(default_factory=lambda: os.cpu_count() or 1)
-    """worker threads, each with its own environment and local network"""
+    processes: int = 0
+    """worker processes around a parameter server (TensorFlow's distributed runtime); 0: none, only threads"""
+    workers: int = dataclasses.field(default_factory=lambda: _NotGiven(os.cpu_count() or 1))
+    """worker threads, each with its own environment and local network; with `processes`, threads in each (then 1)"""
+    restarts: int = 3
+    """how many times, in all, a worker process that was killed is started again"""
+    allow_open_port: bool = False
+    """whether the parameter server may listen on the machine's own network, open to all who reach it (SECURITY.md)"""
     max_episodes: int | None = 2000
     """budget: episodes of all workers together"""
     max_steps: int | None = None
@@ -114,10 +120,14 @@ class Config:
     """run folder; None: runs/<environment>-<time>"""
 
     def __post_init__(self) -> None:
+        if isinstance(self.workers, _NotGiven):
+            object.__setattr__(self, "workers", _NotGiven(1 if self.processes else os.cpu_count() or 1))
         check = _Checks(self)
         check.that("env", callable(self.env) or (isinstance(self.env, str) and self.env != ""), "an id or a callable")
         check.whole("seed", 0, 2**31 - 1, optional=True)
+        check.whole("processes", 0, 1024)
         check.whole("workers", 1, 1024)
+        check.whole("restarts", 0)
         check.whole("max_episodes", 1, optional=True)
         check.whole("max_steps", 1, optional=True)
         check.whole("max_episode_steps", 1, optional=True)
@@ -150,7 +160,7 @@ class Config:
         check.positive("actor_learning_rate")
         check.positive("critic_learning_rate")
         flags = ("bootstrap_at_time_limit", "learner_sees_unclipped_action", "joint_loss", "normalize_observations")
-        for flag in flags:
+        for flag in (*flags, "allow_open_port"):
             check.that(flag, isinstance(getattr(self, flag), bool), "True or False")
         check.that("log_dir", self.log_dir is None or (isinstance(self.log_dir, str) and self.log_dir != ""), "a path")
         if self.max_episodes is None and self.max_steps is None:
@@ -213,10 +223,12 @@ class Config:
     def resumed(self, given: dict[str, Any]) -> Config:
         """These settings, read from a run, with what is ``given`` for going on with it.
 
-        What equals them is accepted, and a budget may be larger. Raises ``UsageError`` for anything else.
+        What equals them is accepted; a budget may be larger, and the workers may be other processes or
+        threads. Raises ``UsageError`` for anything else.
         """
         _check_known(given)
-        changes = {}
+        changes: dict[str, Any] = {}
+        free = {"processes", "restarts", "allow_open_port", *(["workers"] if "processes" in given else [])}
         for field, value in given.items():
             here = getattr(self, field)
             if field == "env" and callable(value):
@@ -227,6 +239,8 @@ class Config:
                 if (here or math.inf) > (value or math.inf):
                     raise _different(field, here, f"{value}: a smaller budget")
                 changes[field] = value
+            elif field in free:
+                changes[field] = value
             elif value != here:
                 raise _different(field, here, value)
         return self.replace(**changes)
@@ -234,6 +248,11 @@ class Config:
     def to_json(self) -> str:
         """The settings as JSON text; a callable environment stands there by its name."""
         return json.dumps({**dataclasses.asdict(self.replace(env=self.env_name))}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, env: str | Callable[[], Any]) -> Config:
+        """Settings from what ``to_json`` made, with the environment itself in place of its name."""
+        return cls(**{**json.loads(text), "env": env})
 
     @classmethod
     def read(cls, path: str | Path) -> Config:
@@ -369,6 +388,10 @@ def _check_known(settings: dict[str, Any]) -> None:
     unknown = sorted(set(settings) - {field.name for field in dataclasses.fields(Config)})
     if unknown:
         raise UsageError(f"{', '.join(unknown)}: no such setting; see the fields of a3c_tf.Config")
+
+
+class _NotGiven(int):
+    """The default number of workers: it depends on whether they are threads or processes."""
 
 
 def _different(field: str, saved: Any, given: Any) -> UsageError:

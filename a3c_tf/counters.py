@@ -40,6 +40,12 @@ class Counters:
         self.steps = self._steps_claimed = steps
         self.running_return = running_return
 
+    @property
+    def used_up(self) -> bool:
+        """Whether the whole budget was run: what is only claimed may come back."""
+        episodes = self._max_episodes is not None and self.episodes >= self._max_episodes
+        return episodes or (self._max_steps is not None and self.steps >= self._max_steps)
+
     def claim_episode(self) -> bool:
         """Whether there is an episode left to run, and a step to run it with; it is then the caller's."""
         with self._lock:

@@ -42,7 +42,11 @@ class ObservationStatistics:
     def add(self, observations: Tensor) -> Any:
         """The operation that takes in observations [B, N_S]."""
         with tf.name_scope("take_in"):
-            seen = tf.cast(observations, tf.float64)
-            count = tf.cast(tf.shape(seen)[:1], tf.float64)
-            sums = [count, tf.reduce_sum(seen, axis=0), tf.reduce_sum(tf.square(seen), axis=0)]
-            return self.sums.assign_add(tf.concat(sums, axis=0), read_value=False)
+            return self.sums.assign_add(sums_of(observations), read_value=False)
+
+
+def sums_of(observations: Tensor) -> Tensor:
+    """Count, Σx and Σx² of observations [B, N_S]: float64 [1 + 2 N_S], to be added to ``sums``."""
+    seen = tf.cast(observations, tf.float64)
+    count = tf.cast(tf.shape(seen)[:1], tf.float64)
+    return tf.concat([count, tf.reduce_sum(seen, axis=0), tf.reduce_sum(tf.square(seen), axis=0)], axis=0)

@@ -13,13 +13,13 @@ GradsAndVars = list[tuple[Any, Any]]
 class Optimizers:
     """Applies the workers' gradients to the global network: RMSProp or Adam, one each or one for both.
 
-    ``learning_rate_scale`` is a scalar placeholder if the learning rate decays, else None.
+    ``learning_rate_scale`` is a scalar if the learning rate decays, else None: the one given, or a placeholder.
     Source: Mnih et al. 2016, section 4 (Shared RMSProp).
     """
 
-    def __init__(self, config: Config) -> None:
-        self.learning_rate_scale: Any = None
-        if config.learning_rate_decay == "linear":
+    def __init__(self, config: Config, learning_rate_scale: Any = None) -> None:
+        self.learning_rate_scale = learning_rate_scale
+        if config.learning_rate_decay == "linear" and learning_rate_scale is None:
             self.learning_rate_scale = tf.placeholder(tf.float32, [], "learning_rate_scale")
         self._joint = config.joint_loss
         if self._joint:

@@ -110,21 +110,31 @@ def action_spec(space: Any) -> AnyActionSpec:
     return ActionSpec(tuple(int(n) for n in space.shape), tuple(low.tolist()), tuple(high.tolist()))
 
 
+def specs_json(observations: ObservationSpec, actions: AnyActionSpec) -> str:
+    """Both specs as JSON text."""
+    specs = {"observations": dataclasses.asdict(observations), "actions": dataclasses.asdict(actions)}
+    return json.dumps(specs, indent=1) + "\n"
+
+
+def specs_from_json(text: str) -> tuple[ObservationSpec, AnyActionSpec]:
+    """Both specs from what ``specs_json`` made. Raises one of a few errors if it is anything else."""
+    specs = json.loads(text)
+    observations, actions = ObservationSpec(tuple(specs["observations"]["shape"])), specs["actions"]
+    if "n" in actions:
+        return observations, DiscreteSpec(**actions)
+    return observations, ActionSpec(**{name: tuple(numbers) for name, numbers in actions.items()})
+
+
 def write_specs(path: Path, observations: ObservationSpec, actions: AnyActionSpec) -> None:
     """Write both specs down as JSON, so that a policy can be played without its environment at hand."""
-    specs = {"observations": dataclasses.asdict(observations), "actions": dataclasses.asdict(actions)}
     with written_whole(path) as new:
-        new.write_text(json.dumps(specs, indent=1) + "\n", encoding="utf-8")
+        new.write_text(specs_json(observations, actions), encoding="utf-8")
 
 
 def read_specs(path: Path) -> tuple[ObservationSpec, AnyActionSpec]:
     """Read what ``write_specs`` wrote. Raises ``UsageError`` if it is anything else."""
     try:
-        specs = json.loads(path.read_text(encoding="utf-8"))
-        observations, actions = ObservationSpec(tuple(specs["observations"]["shape"])), specs["actions"]
-        if "n" in actions:
-            return observations, DiscreteSpec(**actions)
-        return observations, ActionSpec(**{name: tuple(numbers) for name, numbers in actions.items()})
+        return specs_from_json(path.read_text(encoding="utf-8"))
     except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{path}: expected the spaces of a run: {error!r}") from None
 

@@ -19,11 +19,13 @@ from a3c_tf import plotting
 from a3c_tf.acnet import build_graph
 from a3c_tf.affinity import SharedCpu
 from a3c_tf.checkpoint import Checkpointer, RunState, find_checkpoints
+from a3c_tf.cluster import Mirror
 from a3c_tf.config import Config, RunError, UsageError
 from a3c_tf.envs import Environment, make_env
 from a3c_tf.evaluation import BestKeeper
 from a3c_tf.events import Events
 from a3c_tf.files import writing
+from a3c_tf.launcher import Crew
 from a3c_tf.ledger import Ledger
 from a3c_tf.metrics import Metrics, check_show, display
 from a3c_tf.runs import RunFolder, existing_run, new_run, write_config
@@ -82,17 +84,20 @@ class LastEvaluation:
         self.work = ledger.last_evaluation
 
 
-def train(config: Config, show: str = "auto") -> Result:
+def train(config: Config, show: str = "auto", processes: int | None = None, *, crew: Crew | None = None) -> Result:
     """Train until the budget of ``config`` is used; everything is left in the run folder.
 
+    ``processes`` stands for the setting of that name. A program that starts processes needs
+    ``if __name__ == "__main__":`` around the call, for each of them imports it again; ``crew`` is who they are.
     ``show`` is ``auto`` (a progress bar on a terminal, else a line an episode), ``lines`` or ``none``.
     Raises ``UsageError`` for settings that cannot be run, before anything is written; whatever
     exception a worker met, with the worker's name in a note; ``KeyboardInterrupt``. The run is saved in
     each case and can be resumed.
     """
     check_show(show)
-    config = config.seeded()
+    config = config.seeded() if processes is None else config.seeded().replace(processes=processes)
     with contextlib.ExitStack() as closing:
+        crew = _crew_for(config, crew)
         envs = _make_envs(config, closing)
         seen = envs[0].observation_spec
         if len(seen.shape) != 1:
@@ -101,10 +106,10 @@ def train(config: Config, show: str = "auto") -> Result:
         run = closing.enter_context(new_run(config))
         with writing(run.path):
             write_specs(run.spaces, envs[0].observation_spec, envs[0].action_spec)
-        return _run(config, show, run, built, envs, closing, begun=False)
+        return _run(config, show, run, built, envs, closing, False, crew)
 
 
-def resume(run_folder: str | Path, show: str = "auto", **given: Any) -> Result:
+def resume(run_folder: str | Path, show: str = "auto", *, crew: Crew | None = None, **given: Any) -> Result:
     """Go on with a run from its newest good checkpoint.
 
     ``given`` are settings as of ``Config``: they must equal the run's, but a budget may be larger. An
@@ -114,13 +119,14 @@ def resume(run_folder: str | Path, show: str = "auto", **given: Any) -> Result:
     with contextlib.ExitStack() as closing:
         run = closing.enter_context(existing_run(run_folder))
         config = Config.read(run.config).resumed(given)
+        crew = _crew_for(config, crew)
         envs = _make_envs(config, closing)
         begun = run.metrics.exists() or bool(find_checkpoints(run.checkpoints))
         if not begun:
             _log.warning("%s was stopped before its first checkpoint and starts from its beginning", run.path)
         _check_spaces(run, envs[0])
         built = build_graph(config, envs[0].observation_spec, envs[0].action_spec)
-        return _run(config, show, run, built, envs, closing, begun)
+        return _run(config, show, run, built, envs, closing, begun, crew)
 
 
 def _run(
@@ -131,9 +137,14 @@ def _run(
     envs: list[Environment],
     closing: contextlib.ExitStack,
     begun: bool,
+    crew: Crew | None,
 ) -> Result:
+    specs = envs[0].observation_spec, envs[0].action_spec
+    mirror = Mirror(built.shared_variables, config) if crew else None
+    if crew:
+        crew.gather(config, *specs, closing)
     checkpointer = Checkpointer(run.checkpoints, built, config)
-    best = BestKeeper(run, built, config, envs[config.workers :]) if config.evaluation_interval else None
+    best = BestKeeper(run, built, config, envs[-config.evaluation_episodes :]) if config.evaluation_interval else None
     with built.graph.as_default():
         initializer = tf.global_variables_initializer()
         weights = {variable.op.name: variable.read_value() for variable in built.global_net.params}
@@ -151,7 +162,10 @@ def _run(
         checkpointer.save()
     if best:
         best.bind(session, state)
-    calls = [net.calls(session, config) for net in built.worker_nets]
+    calls = [] if crew else [net.calls(session, config) for net in built.worker_nets]
+    if crew and mirror:
+        mirror.bind(session)
+        crew.start(mirror, state.steps, state.worker_episodes)
     read_weights = session.call(list(weights.values()))
     events = Events(
         run, built.graph_def, config, state.steps, list(built.worker_nets[0].report),
@@ -161,13 +175,18 @@ def _run(
     coordinator = tf.train.Coordinator(clean_stop_exception_types=[])
     ledger = Ledger(config, metrics, checkpointer, best, state, coordinator.should_stop)
     shared_cpu = SharedCpu()
-    workers = [
-        Worker(
-            i, config, env, net_calls, ledger.counters, coordinator.should_stop, ledger.episode,
-            state.worker_episodes.get(net.scope, 0), shared_cpu.kept if config.workers > 1 else contextlib.nullcontext,
-        )
-        for i, (env, net, net_calls) in enumerate(zip(envs, built.worker_nets, calls, strict=False))
-    ]  # fmt: skip
+    workers: Sequence[Task]
+    if crew:
+        workers = crew.tasks(ledger.counters, ledger.episode, ledger.worker_episodes, coordinator.should_stop)
+    else:
+        kept = shared_cpu.kept if config.workers > 1 else contextlib.nullcontext
+        workers = [
+            Worker(
+                i, config, env, net_calls, ledger.counters, coordinator.should_stop, ledger.episode,
+                state.worker_episodes.get(net.scope, 0), kept,
+            )
+            for i, (env, net, net_calls) in enumerate(zip(envs, built.worker_nets, calls, strict=False))
+        ]  # fmt: skip
 
     def look_after() -> None:
         shared_cpu.look_around()
@@ -195,9 +214,19 @@ def _run(
 
 
 def _make_envs(config: Config, closing: contextlib.ExitStack) -> list[Environment]:
-    """One for each worker, and after them those of the evaluations."""
-    number = config.workers + (config.evaluation_episodes if config.evaluation_interval else 0)
+    """One for each worker here, at least one to know its spaces, and after them those of the evaluations."""
+    number = 1 if config.processes else config.workers
+    number += config.evaluation_episodes if config.evaluation_interval else 0
     return [closing.enter_context(contextlib.closing(make_env(config.env))) for _ in range(number)]
+
+
+def _crew_for(config: Config, crew: Crew | None) -> Crew | None:
+    """The processes that the settings ask for. Raises ``UsageError`` if they cannot be had here."""
+    if not config.processes:
+        return None
+    crew = crew or Crew()
+    crew.check(config)
+    return crew
 
 
 def _check_spaces(run: RunFolder, env: Environment) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from a3c_tf.config import Config
 from a3c_tf.programs import DONE
+
+if TYPE_CHECKING:
+    from a3c_tf.trainer import Result
 
 
 def train(given: dict[str, Any], preset: str | None, resume: str | None, verbose: bool, show: bool) -> int:
@@ -25,6 +28,16 @@ def train(given: dict[str, Any], preset: str | None, resume: str | None, verbose
         from a3c_tf import trainer
 
         result = trainer.train(config, display)
+    tell(result)
+    if show:
+        from a3c_tf import plotting
+
+        plotting.show(result.run_folder / "learning_curve.png")
+    return DONE
+
+
+def tell(result: Result) -> None:
+    """Say what a run came to and where things are."""
     learnt = f"; running return {result.running_returns[-1]:.0f}" if len(result.returns) else ""
     print(
         f"{len(result.returns)} episodes, {result.steps:,} steps in {result.seconds:.1f} s{learnt}\n"
@@ -33,8 +46,3 @@ def train(given: dict[str, Any], preset: str | None, resume: str | None, verbose
         f"checkpoints: {result.run_folder / 'checkpoints'}\n"
         f"graph:       tensorboard --logdir {result.run_folder}"
     )
-    if show:
-        from a3c_tf import plotting
-
-        plotting.show(result.run_folder / "learning_curve.png")
-    return DONE

@@ -11,7 +11,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from a3c_tf.config import Config, RunError
-from a3c_tf.counters import Counters
 from a3c_tf.envs import Environment
 from a3c_tf.returns import lambda_returns, n_step_returns
 
@@ -31,6 +30,20 @@ class Net(Protocol):
     """the same → [actor loss, critic loss, …], scalars"""
     pull_global: Callable[..., list[np.ndarray]]
     """() → []"""
+
+
+class Budget(Protocol):
+    """What is left to run, as ``counters.Counters`` hands it out; in another process, what asks there."""
+
+    steps: int
+
+    def claim_episode(self) -> bool: ...
+
+    def claim_steps(self, wanted: int) -> int: ...
+
+    def settle_steps(self, claimed: int, taken: int) -> None: ...
+
+    def abandon_episode(self) -> None: ...
 
 
 class Episode(NamedTuple):
@@ -69,7 +82,7 @@ class Worker:
         config: Config,
         env: Environment,
         net: Net,
-        counters: Counters,
+        counters: Budget,
         should_stop: Callable[[], bool],
         on_episode: Callable[[Episode], None],
         episodes_run: int = 0,

@@ -33,7 +33,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--env", help="id of gym, or gymnasium:ID (default: Pendulum-v1)")
     parser.add_argument("--preset", help="settings to start from (default: classic on Pendulum-v1)")
     parser.add_argument("--episodes", type=whole, help="episodes of all workers together (classic: 2000)")
-    parser.add_argument("--workers", type=whole, help="worker threads (default: one for each CPU)")
+    parser.add_argument(
+        "--workers", type=whole, help="worker threads (default: one for each CPU, or one in each of several processes)"
+    )
+    parser.add_argument("--processes", type=whole, help="worker processes around a parameter server (default: none)")
     parser.add_argument(
         "--seed", type=whole, help="seed of weights, environments and exploration (default: a fresh one)"
     )
@@ -53,6 +56,7 @@ def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
         "env": arguments.env,
         "max_episodes": arguments.episodes,
         "workers": arguments.workers,
+        "processes": arguments.processes,
         "seed": arguments.seed,
         "log_dir": arguments.log_dir,
     }

@@ -26,6 +26,7 @@ LAYERS: dict[str, dict[str, set[str]]] = {
         "tables": {"numpy", "config", "files"},
         "plotting": {"numpy", "matplotlib", "config", "files", "runs", "tables"},
         "programs": {"config"},
+        "netns": set(),
     },
     "graph": {
         "tf1": {"tensorflow"},
@@ -37,20 +38,27 @@ LAYERS: dict[str, dict[str, set[str]]] = {
     },
     "session door": {
         "session": {"tf1"},
+        "cluster": {*("numpy", "config", "spaces", "tf1", "normalization", "optimizers", "acnet", "session")},
     },
     "threads": {
-        "worker": {"numpy", "config", "counters", "envs", "returns"},
+        "worker": {"numpy", "config", "envs", "returns"},
         "checkpoint": {"numpy", "config", "files", "tf1", "acnet", "session"},
         "events": {"numpy", "config", "files", "counters", "runs", "tf1", "worker"},
         "metrics": {"tqdm", "config", "files", "counters", "events", "runs", "tables", "checkpoint", "worker"},
         "evaluation": {
             *("numpy", "config", "envs", "files", "runs", "spaces", "tables", "tf1", "acnet", "session", "checkpoint")
         },
+        "remote": {"numpy", "config", "counters", "cluster", "worker"},
+        "away": {"config", "envs", "spaces", "tf1", "cluster", "remote", "worker"},
+        "child": {"config", "spaces", "netns", "cluster", "away"},
+        "launcher": {"config", "counters", "netns", "spaces", "cluster", "remote", "worker"},
         "ledger": {"config", "counters", "checkpoint", "evaluation", "metrics", "worker"},
         "trainer": {
             *("numpy", "config", "envs", "files", "runs", "plotting", "spaces", "tables", "tf1"),
             *("acnet", "affinity", "session", "worker", "metrics", "checkpoint", "evaluation", "events", "ledger"),
+            *("cluster", "launcher"),
         },
+        "hosts": {*("config", "spaces", "tf1", "session", "cluster", "remote", "away", "launcher", "trainer")},
         "export": {"config", "policies", "spaces", "tf1", "acnet", "session", "checkpoint", "evaluation"},
         "video": {"numpy", "imageio", "config", "envs", "evaluation"},
         "handoff": set(),
@@ -58,7 +66,9 @@ LAYERS: dict[str, dict[str, set[str]]] = {
     },
     "programs": {
         "training": {"config", "programs", "plotting", "trainer"},
-        "commands": {*("tyro", "config", "programs", "runs", "plotting", "evaluation", "export", "video", "training")},
+        "commands": {
+            *("tyro", "config", "programs", "runs", "plotting", "evaluation", "export", "video", "training", "hosts")
+        },
         "cli": {"__version__", "config", "programs", "commands"},
         "__main__": {"cli"},
     },
