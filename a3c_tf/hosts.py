@@ -37,7 +37,8 @@ SILENT_SECONDS = 8.0
 """after this long without an answer the parameter server counts as lost"""
 _CALL_SECONDS = 4.0
 """for one look into a letter box; the trainer waits a second longer for a thread to end"""
-_LOOK_SECONDS = 0.01
+_LOOK_SECONDS, _LONGEST_LOOK = 0.01, 0.2
+"""between two looks into a letter box; a worker that waits long looks less often"""
 _FIELDS = ("run", "ps", "settings")
 
 _log = logging.getLogger("a3c_tf")
@@ -380,7 +381,7 @@ class LetterChannel:
                 return worker, message
         if self._joined and self._watch.silent(self._process) > LOST_SECONDS:
             raise LostError(f"has not been heard of for {LOST_SECONDS:.0f} s")
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(2 * _LOOK_SECONDS)
         return None
 
     def answer(self, worker: int, answer: Any) -> None:
@@ -451,8 +452,10 @@ class _Letters:
 
     def _exchange(self, number: str, letter: str) -> list[Any]:
         self._office.write[f"asked_{self._worker}"](letter)
+        pause = _LOOK_SECONDS
         while True:
             answered, *answer = json.loads(self._office.text(f"answered_{self._worker}") or "[null]")
             if answered == number:
                 return answer
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(pause)
+            pause = min(1.3 * pause, _LONGEST_LOOK)

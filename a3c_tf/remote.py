@@ -43,6 +43,10 @@ class RemoteError(Exception):
         return f"\n{self.args[0]}"
 
 
+class HangingProcessError(RunError):
+    """A worker's process did not end when it was asked to, and was killed; the message says which."""
+
+
 class ServerLostError(RunError):
     """The parameter server is gone: the run is over, and can be resumed."""
 
@@ -261,7 +265,7 @@ class WorkerProcess:
             self._running.clear()  # it has nothing to lose
         elif self._running and time.monotonic() > self._deadline:
             self._running.clear()
-            raise RunError(
+            raise HangingProcessError(
                 f"{STOP_SECONDS:.0f} s after the stop was asked for, {self.name} hangs{self._channel.where_it_hangs()}"
             )
 

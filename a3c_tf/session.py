@@ -75,7 +75,8 @@ class RemoteSession:
 
     def call(self, fetches: Sequence[Any], feeds: Sequence[Any] = (), targets: Sequence[Any] = ()) -> Call:
         """As ``Session.call``."""
-        if hasattr(tf_session, "TF_SessionRun_wrapper") and hasattr(tf.Tensor, "_as_tf_output"):
+        tensors_fit = all(hasattr(tensor, "_as_tf_output") for tensor in [*fetches, *feeds])
+        if tensors_fit and hasattr(tf_session, "TF_SessionRun_wrapper") and hasattr(self.raw, "_extend_graph"):
             return self._quick_call(fetches, feeds, targets)
         run = self.raw.make_callable([list(fetches), list(targets)], list(feeds))
         return lambda *arrays: run(*arrays)[0]

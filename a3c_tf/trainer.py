@@ -28,6 +28,7 @@ from a3c_tf.files import writing
 from a3c_tf.launcher import Crew
 from a3c_tf.ledger import Ledger
 from a3c_tf.metrics import Metrics, check_show, display
+from a3c_tf.remote import HangingProcessError
 from a3c_tf.runs import RunFolder, existing_run, new_run, write_config
 from a3c_tf.session import Session
 from a3c_tf.spaces import read_specs, write_specs
@@ -242,9 +243,10 @@ def _check_spaces(run: RunFolder, env: Environment) -> None:
 def _run_threads(tasks: Sequence[Task], coordinator: Any, look_after: Callable[[], None]) -> None:
     """Run each task in a thread of its own until all have ended; raises what the first failure raised."""
     coordinator.clear_stop()
+    hanging: list[HangingProcessError] = []
     threads = [
         # bound to its own task by args: a closure over a loop variable could run one task twice
-        threading.Thread(target=_run_task, args=(task, coordinator), name=task.name, daemon=True)
+        threading.Thread(target=_run_task, args=(task, coordinator, hanging), name=task.name, daemon=True)
         for task in tasks
     ]
     try:
@@ -255,12 +257,16 @@ def _run_threads(tasks: Sequence[Task], coordinator: Any, look_after: Callable[[
     finally:
         coordinator.request_stop()
         _join([thread for thread in threads if thread.ident], coordinator)
+        if hanging:  # more than the stop that was asked for
+            raise hanging[0]
     coordinator.join(threads)
 
 
-def _run_task(task: Task, coordinator: Any) -> None:
+def _run_task(task: Task, coordinator: Any, hanging: list[HangingProcessError]) -> None:
     try:
         task.work()
+    except HangingProcessError as error:
+        hanging.append(error)
     except BaseException as error:  # whatever an environment raises ends the run, SystemExit too
         note = f"in {task.place}"
         _log.error("%s: %s: %s", note, type(error).__name__, error)  # the Coordinator keeps only the first

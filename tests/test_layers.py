@@ -56,7 +56,7 @@ LAYERS: dict[str, dict[str, set[str]]] = {
         "trainer": {
             *("numpy", "config", "envs", "files", "runs", "plotting", "spaces", "tables", "tf1"),
             *("acnet", "affinity", "session", "worker", "metrics", "checkpoint", "evaluation", "events", "ledger"),
-            *("cluster", "launcher"),
+            *("cluster", "launcher", "remote"),
         },
         "hosts": {*("config", "spaces", "tf1", "session", "cluster", "remote", "away", "launcher", "trainer")},
         "export": {"config", "policies", "spaces", "tf1", "acnet", "session", "checkpoint", "evaluation"},
