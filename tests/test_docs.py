@@ -111,6 +111,7 @@ def _found(form: str, section: str) -> list[str]:
     return sorted(re.findall(form, section, re.MULTILINE | re.DOTALL))
 
 
+@pytest.mark.timeout(900)  # twenty programs one after the other, on a machine that may be busy
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_what_a_document_shows_runs(document: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     budgets = itertools.count(3)  # a resume needs more than there was
