@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from a3c_tf import plotting
-from a3c_tf.acnet import build_graph
+from a3c_tf.acnet import A3CGraph, build_graph
 from a3c_tf.affinity import SharedCpu
 from a3c_tf.checkpoint import Checkpointer, RunState, find_checkpoints
 from a3c_tf.cluster import Mirror
@@ -34,7 +34,7 @@ from a3c_tf.session import Session
 from a3c_tf.spaces import read_specs, write_specs
 from a3c_tf.tables import read_columns
 from a3c_tf.tf1 import tf
-from a3c_tf.worker import Worker
+from a3c_tf.worker import Net, Worker
 
 GRACE_SECONDS = 5.0
 """how long a worker may take to end after a stop was asked for"""
@@ -134,44 +134,27 @@ def _run(
     config: Config,
     show: str,
     run: RunFolder,
-    built: Any,
+    built: A3CGraph,
     envs: list[Environment],
     closing: contextlib.ExitStack,
     begun: bool,
     crew: Crew | None,
 ) -> Result:
-    specs = envs[0].observation_spec, envs[0].action_spec
     mirror = Mirror(built.shared_variables, config) if crew else None
     if crew:
-        crew.gather(config, *specs, closing)
+        crew.gather(config, envs[0].observation_spec, envs[0].action_spec, closing)
     checkpointer = Checkpointer(run.checkpoints, built, config)
     best = BestKeeper(run, built, config, envs[-config.evaluation_episodes :]) if config.evaluation_interval else None
-    with built.graph.as_default():
-        initializer = tf.global_variables_initializer()
-        weights = {variable.op.name: variable.read_value() for variable in built.global_net.params}
-    built.graph.finalize()
-    session = closing.enter_context(contextlib.closing(Session(built.graph)))
-    session.run(initializer)
+    session, read_weights = _open_session(built, closing)
     checkpointer.bind(session)
-    if begun:
-        state = checkpointer.restore()
-        with writing(run.config):
-            write_config(run, config)
-    else:
-        state = RunState()
-        checkpointer.snapshot(state)
-        checkpointer.save()
+    state = _restored(run, config, checkpointer) if begun else _begun(checkpointer)
     if best:
         best.bind(session, state)
-    calls = [] if crew else [net.calls(session, config) for net in built.worker_nets]
     if crew and mirror:
         mirror.bind(session)
         crew.start(mirror, state.steps, state.worker_episodes)
-    read_weights = session.call(list(weights.values()))
-    events = Events(
-        run, built.graph_def, config, state.steps, list(built.worker_nets[0].report),
-        lambda: dict(zip(weights, read_weights(), strict=True)),
-    )  # fmt: skip
+    calls: Sequence[Any] = [] if crew else [net.calls(session, config) for net in built.worker_nets]
+    events = Events(run, built.graph_def, config, state.steps, list(built.worker_nets[0].report), read_weights)
     metrics = Metrics(run, events, display(show, config, state), state)
     coordinator = tf.train.Coordinator(clean_stop_exception_types=[])
     ledger = Ledger(config, metrics, checkpointer, best, state, coordinator.should_stop)
@@ -180,14 +163,7 @@ def _run(
     if crew:
         workers = crew.tasks(ledger.counters, ledger.episode, ledger.worker_episodes, coordinator.should_stop)
     else:
-        kept = shared_cpu.kept if config.workers > 1 else contextlib.nullcontext
-        workers = [
-            Worker(
-                i, config, env, net_calls, ledger.counters, coordinator.should_stop, ledger.episode,
-                state.worker_episodes.get(net.scope, 0), kept,
-            )
-            for i, (env, net, net_calls) in enumerate(zip(envs, built.worker_nets, calls, strict=False))
-        ]  # fmt: skip
+        workers = _workers(config, envs, calls, ledger, coordinator.should_stop, shared_cpu)
 
     def look_after() -> None:
         shared_cpu.look_around()
@@ -212,6 +188,53 @@ def _run(
         seconds=metrics.wall_time(),
         run_folder=run.path,
     )
+
+
+def _open_session(
+    built: A3CGraph, closing: contextlib.ExitStack
+) -> tuple[Session, Callable[[], dict[str, np.ndarray]]]:
+    """A session with all variables initialized, and what reads the global network's; the graph is then final."""
+    with built.graph.as_default():
+        initializer = tf.global_variables_initializer()
+        weights = {variable.op.name: variable.read_value() for variable in built.global_net.params}
+    built.graph.finalize()
+    session = closing.enter_context(contextlib.closing(Session(built.graph)))
+    session.run(initializer)
+    read = session.call(list(weights.values()))
+    return session, lambda: dict(zip(weights, read(), strict=True))
+
+
+def _begun(checkpointer: Checkpointer) -> RunState:
+    """The state of a new run, saved before its first step."""
+    state = RunState()
+    checkpointer.snapshot(state)
+    checkpointer.save()
+    return state
+
+
+def _restored(run: RunFolder, config: Config, checkpointer: Checkpointer) -> RunState:
+    """The state of a run that goes on, its budget perhaps larger now."""
+    state = checkpointer.restore()
+    with writing(run.config):
+        write_config(run, config)
+    return state
+
+
+def _workers(
+    config: Config,
+    envs: Sequence[Environment],
+    calls: Sequence[Net],
+    ledger: Ledger,
+    should_stop: Callable[[], bool],
+    shared_cpu: SharedCpu,
+) -> list[Worker]:
+    """The workers of this process, each with an environment and a local network's calls."""
+    kept = shared_cpu.kept if config.workers > 1 else contextlib.nullcontext
+    episodes_run = [ledger.worker_episodes.get(f"W_{i}", 0) for i in range(len(calls))]
+    return [
+        Worker(i, config, env, net, ledger.counters, should_stop, ledger.episode, episodes, kept)
+        for i, (env, net, episodes) in enumerate(zip(envs, calls, episodes_run, strict=False))
+    ]
 
 
 def _make_envs(config: Config, closing: contextlib.ExitStack) -> list[Environment]:

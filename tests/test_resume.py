@@ -163,7 +163,8 @@ def test_with_several_workers_the_counters_go_on(tmp_path: Path) -> None:
     assert sum(done.values()) == before
     result = resume(run, "none", env=Env)
     assert [int(row["episode"]) for row in rows(run)] == list(range(30))
-    assert result.steps == 300
+    # what was learnt of an episode that the stop cut short counts, though it is run again
+    assert 300 <= result.steps < 300 + 2 * 10
     after = json.loads(tensors(newest(run))["run_state"])["worker_episodes"]
     assert all(after[worker] >= done[worker] for worker in done)
     assert sum(after.values()) == 30
