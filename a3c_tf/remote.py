@@ -78,6 +78,7 @@ class RemoteLedger:
         return self.stopped
 
     def claim_episode(self) -> bool:
+        self._granted = 0  # the keeper takes back what is left, or nobody could begin an episode with it
         return bool(self._ask("claim_episode"))
 
     def claim_steps(self, wanted: int) -> int:
@@ -179,11 +180,11 @@ class Keeper:
 
     def end_lease(self, worker: int) -> None:
         """Give back the steps that a worker claimed and did not take."""
-        self.refresh()
-        with self._lock:
-            if self.config.max_steps is not None:
+        if self.config.max_steps is not None:
+            self.refresh()
+            with self._lock:
                 self.counters.settle_steps(int(self._leased[worker] - self._pushed[worker]), 0)
-            self._leased[worker] = self._pushed[worker]
+                self._leased[worker] = self._pushed[worker]
 
     @property
     def is_over(self) -> bool:
@@ -278,6 +279,7 @@ class WorkerProcess:
         elif kind == "ready":
             self._absent.discard(worker)
         elif kind == "claim_episode":
+            self._keeper.end_lease(worker)
             self._waiting.add(worker)
             return
         elif kind == "claim_steps":
@@ -289,6 +291,7 @@ class WorkerProcess:
             self._keeper.episode(Episode(*what)._replace(more=tuple(what[-1])))
         elif kind == "done":
             self._running.discard(worker)
+            self._keeper.refresh()
             self._keeper.end_lease(worker)
         else:
             self._fail(*what)

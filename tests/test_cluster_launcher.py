@@ -187,7 +187,7 @@ def test_a_hanging_environment_is_killed_and_its_place_shown(start: Start, tmp_p
 def test_an_environments_failure_comes_out_with_its_worker_and_traceback(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="ZeroDivisionError: in the physics") as raised:
         train(Config.for_env(**here(tmp_path / "run", env=Raises)), "none")
-    assert raised.value.__notes__ == ["in worker W_0, its episode 2, step 5"]
+    assert raised.value.__notes__ == ["in worker W_0, its episode 2, step 4"]
     assert "in fault" in str(raised.value.__cause__)
     assert len(rows(tmp_path / "run")) == 2
 
