@@ -21,6 +21,7 @@ from a3c_tf.config import UsageError
 from tests.faulty import ROOT, newest, rows, settings, tensors
 
 FOR_EVER = 10**6
+pytestmark = pytest.mark.timeout(600)  # four programs import TensorFlow in each of the long ones
 
 
 def free_port() -> int:
@@ -160,7 +161,7 @@ def test_a_run_from_its_start_to_the_chiefs_end_and_whom_it_refuses(start: Start
 
     os.killpg(chief.process.pid, signal.SIGKILL)
     for program in (other, ps):
-        code, told = program.end(within=90)
+        code, told = program.end(within=200)
         assert (code, "the chief has not been heard of for 15 s" in told) == (1, True), told
     assert newest(tmp_path / "run")
 
@@ -171,10 +172,10 @@ def test_the_server_is_lost(start: Start, tmp_path: Path) -> None:
     chief, other = start(path, "worker", "--task", "0"), start(path, "worker", "--task", "1")
     until_rows(tmp_path / "run", 3, ps, chief, other, worker="W_1")
     ps.process.kill()
-    code, told = chief.end(within=90)
+    code, told = chief.end(within=200)
     assert (code, told.count("\nerror: "), "Traceback" in told) == (1, 1, False), told
     assert f"the parameter server at grpc://{path and hosts.Spec.read(str(path)).ps} is lost" in told
-    code, told = other.end(within=90)
+    code, told = other.end(within=200)
     assert (code, "the parameter server at" in told) == (1, True), told
     again = json.loads(path.read_text())
     again["settings"]["max_episodes"] = FOR_EVER + 1
@@ -228,7 +229,7 @@ def test_two_hosts_train_together_and_one_is_lost(start: Start, tmp_path: Path, 
     other = start(path, "worker", "--task", "1", host=there)
     until_rows(run, 5, ps, chief, other, worker="W_1")
     ip("-n", there, "link", "set", "cable", "down")
-    code, told = other.end(within=90)
+    code, told = other.end(within=200)
     assert (code, "the parameter server at 10.77.0.1:2222 is lost" in told) == (1, True), told
     code, told = chief.end(within=180)
     assert code == 0, told

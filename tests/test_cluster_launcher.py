@@ -19,6 +19,7 @@ import pytest
 from a3c_tf import launcher, netns
 from a3c_tf.config import Config, RunError, UsageError
 from a3c_tf.trainer import resume, train
+from tests import faulty
 from tests.faulty import Env, Program, Raises, Slow, learnt, newest, rows, settings, start, tensors
 
 __all__ = ["start"]
@@ -54,7 +55,8 @@ def gone(pids: list[int], within: float = 10) -> bool:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
+def nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(faulty, "START_SECONDS", 180)  # four processes import TensorFlow, not one
     yield
     assert children(os.getpid()) == {"ps": [], "workers": []}
 
