@@ -40,7 +40,7 @@ results: $(VENV)/installed
 	$(LEARN) classic-adam --preset classic-adam --seeds 0-4 --workers 2 --over $(DATA)/original_adam_curves.csv \
 	  --figure $(IMAGES)/classic_adam_over_original.png --out runs/classic-adam
 	$(LEARN) tuned --preset tuned --workers 1 2 4 --figure $(IMAGES)/tuned.png --out runs/tuned
-	$(LEARN) tuned-200k --preset tuned --workers 1 2 4 --steps 200000 --out runs/tuned-200k
+	$(LEARN) tuned-200k --preset tuned --steps 200000 --out runs/tuned-200k
 	$(LEARN) ablation --preset tuned --seeds 0-2 --ablate --out runs/ablation
 	$(LEARN) car --preset tuned --env MountainCarContinuous-v0 --seeds 0-4 --plays 100 --out runs/car
 
