@@ -13,8 +13,8 @@ COMMANDS = {
     "evaluate": "Play a trained policy and print its mean return ± the standard deviation over episodes.",
     "plot": "Draw the learning curves of runs, or the policy that one has learnt.",
     "video": "Film a trained policy, without a screen.",
-    "cluster": "Train on several machines: be the parameter server, or one of the workers.",
     "export": "Write a trained policy as a SavedModel that plain TensorFlow 2 loads.",
+    "cluster": "Train on several machines: be the parameter server, or one of the workers.",
 }
 
 

@@ -278,7 +278,9 @@ def _train(summary: str, arguments: Sequence[str]) -> int:
     train = _parse(Train, "train", summary, arguments, Train(defaults))
     given = train.settings.given(defaults)
     if not train.resume:
-        given |= {"env": env, "processes": train.settings.processes}
+        given["env"] = env
+        if processes := train.settings.processes:
+            given["processes"] = processes
     return training.train(given, train.preset, train.resume, train.verbose, train.show)
 
 

@@ -213,3 +213,14 @@ def test_plot_reads_only_csv(pendulum: Path, tmp_path: Path) -> None:
     done = run_python("-c", program, DISPLAY=None)
     assert done.stdout.endswith("set()\n")
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 1.5, "seconds of work; the wait varies"
+
+
+@pytest.mark.parametrize("workers", [[], ["--workers", "2"]])
+def test_processes_have_one_thread_each_unless_more_are_asked_for(
+    workers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    got = []
+    monkeypatch.setattr(training, "train", lambda *arguments: got.append(arguments) or 0)
+    assert cli.main(["train", "--seed", "3", "--processes", "3", *workers]) == 0
+    config = Config.for_env(**got[0][0])
+    assert (config.processes, config.workers) == (3, 2 if workers else 1)
