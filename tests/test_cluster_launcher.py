@@ -122,7 +122,7 @@ def test_a_signal_stops_in_good_order_and_it_goes_on(start: Start, tmp_path: Pat
     code, output = program.send(number).end(within=20)
     assert code == {signal.SIGINT: 130, signal.SIGTERM: 143}[number], output
     assert "Traceback" not in output
-    assert f"to go on: --resume {run}" in output
+    assert f" train --resume {run}" in output
     assert gone(processes["ps"] + processes["workers"])
     saved = json.loads(tensors(newest(run))["run_state"])["episodes"]
     assert saved == len(rows(run)) >= 3
