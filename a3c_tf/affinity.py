@@ -38,8 +38,7 @@ class SharedCpu:
     def kept(self, step_seconds: float | None) -> Iterator[None]:
         """Keep the calling thread on the shared CPU for a while, if a step of its environment is that short.
 
-        To be left before the environment is reset, which may start threads or processes: they would
-        inherit what is set here.
+        Not for the time of a reset, in which an environment may start threads or processes: they would inherit it.
         """
         if len(self._allowed) < 2 or step_seconds is None or step_seconds > CHEAP_STEP_SECONDS:
             yield

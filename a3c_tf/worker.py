@@ -71,7 +71,7 @@ class Worker:
     ``work`` raises what the environment raises, and ``NotFiniteError`` for numbers that are not finite.
 
     ``episodes_run`` are those that it has finished already, in a run that goes on. ``kept`` is entered with
-    the environment's ``step_seconds`` for the time between a reset and the episode's end.
+    the environment's ``step_seconds`` for the time of a rollout.
 
     Source: Mnih et al. 2016, algorithm S3.
     """
@@ -121,26 +121,20 @@ class Worker:
         seed, rng = episode_randomness(self._seed, self._index, self.episodes_run)
         self.length = 0
         self.buffer_s[0] = self._env.reset(seed).ravel()
-        with self._kept(self._env.step_seconds):
-            told = self._run_rollouts(rng)
-        if told:
-            self.episodes_run += 1
-            self._on_episode(told)
-
-    def _run_rollouts(self, rng: np.random.Generator) -> Episode | None:
-        """Run an episode that was reset to its end; None if it was stopped before."""
         episode_return, ended = 0.0, False
         while not ended:
             claimed = 0 if self._should_stop() else self._counters.claim_steps(self._config.rollout_steps)
             if claimed == 0:
                 self._counters.abandon_episode()
-                return None
+                return
             rng.standard_normal(dtype=np.float32, out=self._noise)
-            terminated, ended = self._collect(claimed)
+            with self._kept(self._env.step_seconds):
+                terminated, ended = self._collect(claimed)
+                losses = self._learn(terminated, ended)
             episode_return += sum(self.buffer_r)
-            losses = self._learn(terminated, ended)
             self._counters.settle_steps(claimed, len(self.buffer_r))
-        return Episode(self.name, episode_return, self.length, losses[0], losses[1], tuple(losses[2:]))
+        self.episodes_run += 1
+        self._on_episode(Episode(self.name, episode_return, self.length, losses[0], losses[1], tuple(losses[2:])))
 
     def _collect(self, steps: int) -> tuple[bool, bool]:
         """Fill the buffers with up to ``steps`` steps; returns (terminated, ended).
