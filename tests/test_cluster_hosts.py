@@ -137,6 +137,7 @@ def test_no_server_at_the_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert time.monotonic() - before < 60  # bounded; a busy machine has time
 
 
+@pytest.mark.long
 def test_a_run_from_its_start_to_the_chiefs_end_and_whom_it_refuses(start: Start, tmp_path: Path) -> None:
     """One server sees, in turn: a port in use, another run, a wrong and a double task, a second chief, a lost chief."""
     address = f"127.0.0.1:{free_port()}"
@@ -166,6 +167,7 @@ def test_a_run_from_its_start_to_the_chiefs_end_and_whom_it_refuses(start: Start
     assert newest(tmp_path / "run")
 
 
+@pytest.mark.long
 def test_the_server_is_lost(start: Start, tmp_path: Path) -> None:
     path = write_spec(tmp_path, f"127.0.0.1:{free_port()}", max_episodes=FOR_EVER)
     ps = start(path, "ps", "--allow-open-port")

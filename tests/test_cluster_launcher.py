@@ -85,7 +85,9 @@ def test_one_process_is_the_same_to_the_last_bit_as_one_thread(tmp_path: Path) -
         np.testing.assert_array_equal(values, theirs[name], name)
 
 
-@pytest.mark.parametrize("budget", [{"max_episodes": 25}, {"max_episodes": None, "max_steps": 243}])
+@pytest.mark.parametrize(
+    "budget", [pytest.param({"max_episodes": 25}, marks=pytest.mark.long), {"max_episodes": None, "max_steps": 243}]
+)
 def test_the_budget_is_exact_with_several_processes_of_several_threads(
     tmp_path: Path, budget: dict[str, int | None]
 ) -> None:
@@ -115,7 +117,7 @@ def test_the_settings_say_how_many() -> None:
 # faults
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_a_signal_stops_in_good_order_and_it_goes_on(start: Start, tmp_path: Path, number: signal.Signals) -> None:
     run = tmp_path / "run"
     program, processes = begun(start, run, env="Slow", max_episodes=FOR_EVER)
@@ -139,6 +141,7 @@ def test_a_killed_worker_is_started_again_and_the_total_is_exact(start: Start, t
     assert json.loads(tensors(newest(run))["run_state"])["episodes"] == 400
 
 
+@pytest.mark.long
 def test_it_is_started_again_a_given_number_of_times(start: Start, tmp_path: Path) -> None:
     run = tmp_path / "run"
     program, processes = begun(start, run, env="Slow", max_episodes=FOR_EVER, restarts=0)
@@ -175,6 +178,7 @@ def test_the_launcher_killed_leaves_no_orphan(start: Start, tmp_path: Path) -> N
     program.process.communicate()
 
 
+@pytest.mark.long
 def test_a_hanging_environment_is_killed_and_its_place_shown(start: Start, tmp_path: Path) -> None:
     run = tmp_path / "run"
     program, processes = begun(start, run, number=2, env="Hangs", max_episodes=FOR_EVER, processes=1)
