@@ -187,11 +187,7 @@ def in_process_of_its_own(code: str) -> str:
 
 def seconds_to_first_step() -> float:
     begun = time.time()
-    code = (
-        "from a3c_tf import Config, train; train(Config(env=throughput.StartClock, max_episode_steps=9, log_dir={!r}))"
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        return float(in_process_of_its_own(code.format(f"{folder}/run"))) - begun
+    return float(in_process_of_its_own("throughput.training(1, 10, throughput.StartClock)")) - begun
 
 
 def resident(workers: int) -> float:
@@ -234,18 +230,19 @@ def measure(quick: bool) -> dict[str, Any]:
         jobs[f"environment that sleeps 2 ms, {_workers(n)}"] = partial(training, n, n * steps // 16, Sleeping)
     for n in (1, 2):
         jobs[f"environment that computes 1 ms, {_workers(n)}"] = partial(training, n, n * steps // 16, Computing)
+    grown = 100_000 if quick else 1_000_000
+    found: dict[str, Any] = {
+        "door call, microseconds": door_calls(300 if quick else 3000),
+        "seconds from process start to first step": [seconds_to_first_step() for _ in range(repeats)],
+        "resident MB, by workers": {n: [resident(n) for _ in range(1 if quick else 3)] for n in (1, 16)},
+        "growth": {"steps": grown, "MB": growth(grown)},
+    }
     turns: dict[str, list[float]] = {name: [] for name in jobs}
     for _ in range(repeats):
         for name, job in jobs.items():
             turns[name].append(job())
             print(f"{name}: {turns[name][-1]:,.0f} steps / s", file=sys.stderr)
-    return {
-        "steps per second": turns,
-        "door call, microseconds": door_calls(300 if quick else 3000),
-        "seconds from process start to first step": [seconds_to_first_step() for _ in range(repeats)],
-        "resident MB, by workers": {n: [resident(n) for _ in range(1 if quick else 3)] for n in (1, 16)},
-        "growth": {"steps": 100_000 if quick else 1_000_000, "MB": growth(100_000 if quick else 1_000_000)},
-    }
+    return {"steps per second": turns, **found}
 
 
 def _workers(number: int) -> str:
