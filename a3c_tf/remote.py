@@ -180,7 +180,7 @@ class Keeper:
 
     def end_lease(self, worker: int) -> None:
         """Give back the steps that a worker claimed and did not take."""
-        if self.config.max_steps is not None:
+        if self.config.max_steps is not None and self.counters is not None:  # before the run begins nothing is claimed
             self.refresh()
             with self._lock:
                 self.counters.settle_steps(int(self._leased[worker] - self._pushed[worker]), 0)
@@ -301,6 +301,8 @@ class WorkerProcess:
     def _grant_episode(self, worker: int) -> None:
         """Answer a claim: an episode that another worker has may come back, so no is said only at the very end."""
         counters = self._keeper.counters
+        if counters is None:
+            return  # the run begins when the workers of all processes have joined
         granted = not self._should_stop() and counters.claim_episode()
         if granted or self._keeper.is_over or self._should_stop():
             self._waiting.discard(worker)

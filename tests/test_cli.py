@@ -83,7 +83,7 @@ def test_train_offers_every_setting_with_the_presets_defaults(a3c: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["trian"], r"a3c-tf trian: no such command; there are train, evaluate, plot, video, cluster, export"),
+        (["trian"], r"a3c-tf trian: no such command; there are train, evaluate, plot, video, export, cluster"),
         (["train", "--worker", "2"], "a3c-tf train: --worker: no such option; did you mean --workers?"),
         (["train", "--bla=2"], "a3c-tf train: --bla=2: no such option; see a3c-tf train --help"),
         (["train", "--workers", "two"], "a3c-tf train: Error parsing --workers"),
@@ -162,7 +162,7 @@ def test_the_demo_and_the_command_line_share_their_code(monkeypatch: pytest.Monk
     got = []
     monkeypatch.setattr(training, "train", lambda *arguments: got.append(arguments) or 0)
     assert cli.main(["train", "--seed", "3", "--preset", "classic", "--verbose"]) == 0
-    assert got == [({"seed": 3, "env": "Pendulum-v1", "processes": 0}, "classic", None, True, False)]
+    assert got == [({"seed": 3, "env": "Pendulum-v1"}, "classic", None, True, False)]
 
 
 def test_evaluate_prints_mean_and_deviation(a3c: Run, pendulum: Path) -> None:

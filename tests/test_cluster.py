@@ -12,6 +12,8 @@ import pytest
 from a3c_tf.acnet import NetCalls, build_graph
 from a3c_tf.cluster import GlobalNetwork, LocalNetworks, Mirror, pack, packet_of, unpack
 from a3c_tf.config import Config
+from a3c_tf.counters import Counters
+from a3c_tf.remote import Keeper, WorkerProcess
 from a3c_tf.returns import n_step_returns
 from a3c_tf.session import Session
 from a3c_tf.tf1 import tf
@@ -195,3 +197,40 @@ def test_a_call_that_fails_is_pushed_exactly_once(connect: Connect, monkeypatch:
         assert here.told[-1] == (4 * number, False)
     here.global_weights()
     assert here.steps.tolist() == [12]
+
+
+def test_a_worker_that_claims_before_all_have_joined_waits_for_the_run_to_begin() -> None:
+    """Threads of one process are not ready at the same moment."""
+
+    class Network:
+        target = "nowhere"
+
+        def check(self) -> None: ...
+
+        def read(self) -> np.ndarray:
+            return np.zeros(1, np.float32)
+
+    class Mirrored:
+        def take(self, state: np.ndarray) -> np.ndarray:
+            return np.zeros(2, np.int64)
+
+    class Letters:
+        said = [(0, ["ready"]), (0, ["claim_episode"]), (1, ["ready"])]  # noqa: RUF012
+        answers: list[tuple[int, object]] = []  # noqa: RUF012
+
+        def receive(self, seconds: float) -> object:
+            return self.said.pop(0)
+
+        def answer(self, worker: int, answer: object) -> None:
+            self.answers.append((worker, answer))
+
+    config = Config(processes=1, workers=2, max_episodes=None, max_steps=100)
+    keeper = Keeper(config, Network(), Mirrored(), "", 0, {})  # type: ignore[arg-type]
+    letters = Letters()
+    process = WorkerProcess(0, keeper, lambda: letters)  # type: ignore[arg-type, return-value]
+    process.join()
+    assert letters.answers == [(0, True), (1, True)]  # ready and ready: the claim is not answered yet
+    keeper.open(Counters(None, 100, 0.9), lambda told: None, {})
+    letters.said.append((1, ["claim_episode"]))
+    process._serve_once()
+    assert sorted(letters.answers[2:]) == [(0, True), (1, True)]
