@@ -142,6 +142,8 @@ class ServerProcess:
         """Raise for the first who finds out; the others are stopped by that."""
         if not self._told:
             self._told = True
+            with contextlib.suppress(subprocess.TimeoutExpired):  # its pipe closes a moment before it has ended
+                self.child.process.wait(timeout=1)
             code = self.child.process.poll()
             how = f"does not answer at {self.target}" if code is None else self.child.how_it_ended()
             raise ServerLostError(f"the parameter server (process {self.child.process.pid}) {how}; the run ends here")

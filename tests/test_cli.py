@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -209,10 +208,7 @@ def test_plot_reads_only_csv(pendulum: Path, tmp_path: Path) -> None:
         f"cli.main(['plot', {str(pendulum)!r}, '--output', {str(tmp_path / 'a.png')!r}])\n"
         "print({'tensorflow', 'gym', 'matplotlib.pyplot'} & {*sys.modules})"
     )
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    done = run_python("-c", program, DISPLAY=None)
-    assert done.stdout.endswith("set()\n")
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 1.5, "seconds of work; the wait varies"
+    assert run_python("-c", program, DISPLAY=None).stdout.endswith("set()\n")
 
 
 @pytest.mark.parametrize("workers", [[], ["--workers", "2"]])
