@@ -143,11 +143,11 @@ class ACNet:
 
     def _build_pull(self, global_ac: ACNet) -> None:
         with tf.name_scope("pull"):
-            self.pull_a_params_op = _assign_all(self.a_params, global_ac.a_params)
-            self.pull_c_params_op = _assign_all(self.c_params, global_ac.c_params)
+            self.pull_a_params_op = _copy_all(self.a_params, global_ac.a_params)
+            self.pull_c_params_op = _copy_all(self.c_params, global_ac.c_params)
             self.pull_op = [*self.pull_a_params_op, *self.pull_c_params_op]
             if self.statistics and global_ac.statistics:
-                self.pull_op += _assign_all([self.statistics.sums], [global_ac.statistics.sums])
+                self.pull_op += _copy_all([self.statistics.sums], [global_ac.statistics.sums])
 
     def _build_push(self, global_ac: ACNet, optimizers: Optimizers) -> None:
         with tf.name_scope("push"):
@@ -162,7 +162,7 @@ class ACNet:
         # Run together without an order, a pull may read a variable before its push. These assigns
         # come after the push; sync/pull stays free of it, so that a pull alone needs no feed.
         with tf.name_scope("push_then_pull"), tf.control_dependencies(pushed):
-            self.push_then_pull_op = tf.group(*_assign_all(self.params, global_ac.params))
+            self.push_then_pull_op = tf.group(*_copy_all(self.params, global_ac.params))
 
     def acting_calls(self, session: Door, config: Config) -> tuple[Call, Call]:
         """``choose_action`` and ``value`` of ``NetCalls``, on a session of this network's graph."""
@@ -213,10 +213,13 @@ def _clipped(gradients: list[Tensor], norm: float | None) -> list[Tensor]:
     return gradients if norm is None else tf.clip_by_global_norm(gradients, norm)[0]
 
 
-def _assign_all(targets: list[Any], sources: list[Any]) -> list[Operation]:
-    return [
-        target.assign(source.read_value(), read_value=False) for target, source in zip(targets, sources, strict=True)
-    ]
+def assign_all(targets: Sequence[Any], values: Sequence[Tensor]) -> list[Operation]:
+    """Operations that set variables to values; they return nothing, so nothing is copied."""
+    return [target.assign(value, read_value=False) for target, value in zip(targets, values, strict=True)]
+
+
+def _copy_all(targets: Sequence[Any], sources: Sequence[Any]) -> list[Operation]:
+    return assign_all(targets, [source.read_value() for source in sources])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from a3c_tf.acnet import GLOBAL_NET_SCOPE, ACNet, NetCalls
+from a3c_tf.acnet import GLOBAL_NET_SCOPE, ACNet, NetCalls, assign_all
 from a3c_tf.config import Config
 from a3c_tf.normalization import sums_of
 from a3c_tf.optimizers import Optimizers
@@ -61,8 +61,9 @@ def number_of_workers(config: Config) -> int:
     return config.processes * config.workers
 
 
-def _assign_all(targets: Sequence[Any], values: Sequence[Tensor]) -> list[Any]:
-    return [target.assign(value, read_value=False) for target, value in zip(targets, values, strict=True)]
+def workers_of(process: int, config: Config) -> range:
+    """The numbers of the workers in one process."""
+    return range(process * config.workers, (process + 1) * config.workers)
 
 
 def serve(address: str) -> str:
@@ -122,16 +123,15 @@ class GlobalNetwork:
             with tf.name_scope("state"):
                 state = pack([variable.read_value() for variable in [*self.shared, counts.steps]])
                 given = packet_of(self.shared)
-                begin = _assign_all(self.shared, unpack(given, self.shared))
+                begin = assign_all(self.shared, unpack(given, self.shared))
             stop = counts.stop.assign(1, read_value=False)
             start = [counts.steps.initializer, counts.stop.initializer]
-            no_op = tf.no_op("no_op")
+            tf.no_op("no_op")  # the price of a trip alone, for benchmarks
         graph.finalize()
         self.session = session = RemoteSession(target, graph, timeout)
         self.push_and_pull = session.call([answer], [packet])
         self.pull = repeatable(session.call([pulled]))
         self.request_stop = repeatable(session.call([], [], [stop]))
-        self.no_op = session.call([], [], [no_op])
         self._read, self._write = repeatable(session.call([state])), repeatable(session.call([], [given], begin))
         self._start = repeatable(session.call([], [], start))
         self._counts_at = sum(map(_words, net.params))
@@ -209,7 +209,7 @@ class Counts:
 def _extras(net: ACNet, config: Config) -> list[Any]:
     """What some settings send beside the gradients: the sums of the observations, the learning rate's scale."""
     extras = [net.statistics.sums] if net.statistics else []
-    if config.learning_rate_decay != "none":
+    if _decays(config):
         extras.append(tf.constant(1.0))
     return extras
 
@@ -249,7 +249,7 @@ class LocalNetworks:
             like = [*net.params, tf.zeros([number], tf.int64), tf.zeros([], tf.int64)]
             packet = packet_of(like)
             *parameters, steps, stop = unpack(packet, like)
-            return push, packet, _assign_all(net.params, parameters), tf.reduce_sum(steps), stop, scale
+            return push, packet, assign_all(net.params, parameters), tf.reduce_sum(steps), stop, scale
 
     def calls(self, index: int, push_and_pull: Call, pull: Call, told: Callable[[int, bool], None]) -> NetCalls:
         """The callables of worker ``index``; ``told`` hears the steps pushed by all, and whether to stop."""
@@ -293,7 +293,7 @@ class Mirror:
             like = [*variables, tf.zeros([number_of_workers(config)], tf.int64)]
             self._packet = packet_of(like)
             *values, self._steps = unpack(self._packet, like)
-            self._assigns = _assign_all(variables, values)
+            self._assigns = assign_all(variables, values)
             self._learnt = pack([variable.read_value() for variable in variables])
 
     def bind(self, session: Session) -> None:

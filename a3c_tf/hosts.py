@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from a3c_tf import away, cluster, trainer
-from a3c_tf.cluster import GlobalNetwork, Mirror, Packet, number_of_workers
+from a3c_tf.cluster import GlobalNetwork, Mirror, Packet, number_of_workers, workers_of
 from a3c_tf.config import Config, RunError, UsageError
 from a3c_tf.launcher import Crew
 from a3c_tf.remote import Keeper, LostError, ServerGoneError, ServerLostError, WorkerProcess
@@ -181,9 +181,9 @@ class _Watch:
     """Signs of life: gives those of process ``own``, and sees those of the chief, process 0."""
 
     def __init__(self, office: Office, own: int | None) -> None:
-        self._office, self._number = office, len(office.life()[0])
-        self._own = None if own is None else [int(i == own) for i in range(self._number)]
-        self._seen, self._since = office.life()[0], [time.monotonic()] * self._number
+        self._office, self._seen = office, office.life()[0]
+        self._since = [time.monotonic()] * len(self._seen)
+        self._own = None if own is None else [int(i == own) for i in range(len(self._seen))]
         self._begun = False
         self.over = False
 
@@ -301,7 +301,7 @@ class HostCrew(Crew):
             self._network.lost = error
 
     def _letter_boxes(self, process: int) -> Callable[[], LetterChannel]:
-        workers = range(process * self._config.workers, (process + 1) * self._config.workers)
+        workers = workers_of(process, self._config)
         channel = LetterChannel(self._office, self._watch, self._network, process, workers)
         return channel.again
 
@@ -406,7 +406,7 @@ def _follow(spec: Spec, office: Office, task: int) -> None:
     config = spec.config
     watch = _Watch(office, own=task)
     threading.Thread(target=_live, args=(watch, spec), daemon=True).start()
-    workers = range(task * config.workers, (task + 1) * config.workers)
+    workers = workers_of(task, config)
     asks = [_Letters(office, i) for i in workers]
     env = away.make_env(config.env)
     specs = env.observation_spec, env.action_spec

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from a3c_tf import netns
-from a3c_tf.cluster import Mirror, Packet, packet_from
+from a3c_tf.cluster import Mirror, Packet, packet_from, workers_of
 from a3c_tf.config import Config, RunError, UsageError
 from a3c_tf.counters import Counters
 from a3c_tf.remote import START_SECONDS, Keeper, LostError, ServerGoneError, ServerLostError, WorkerProcess
@@ -241,7 +241,7 @@ class Crew:
         return [process.serve(should_stop) for process in self._processes]
 
     def _worker_process(self, index: int) -> WorkerProcess:
-        workers = range(index * self._config.workers, (index + 1) * self._config.workers)
+        workers = workers_of(index, self._config)
 
         def start() -> PipeChannel:
             setup = {"role": "worker", "workers": list(workers), **self._setup}

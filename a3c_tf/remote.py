@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from a3c_tf.cluster import Mirror, Packet, number_of_workers
+from a3c_tf.cluster import Mirror, Packet, number_of_workers, workers_of
 from a3c_tf.config import Config, RunError
 from a3c_tf.counters import Counters
 from a3c_tf.worker import Episode
@@ -205,7 +205,7 @@ class WorkerProcess:
     """
 
     def __init__(self, index: int, keeper: Keeper, start: Callable[[], Channel], far: bool = False) -> None:
-        workers = range(index * keeper.config.workers, (index + 1) * keeper.config.workers)
+        workers = workers_of(index, keeper.config)
         self.name = self.place = f"process {index} ({', '.join(f'W_{i}' for i in workers)})"
         self._keeper, self._start, self._far = keeper, start, far
         self._workers, self._running = workers, set(workers)

@@ -10,7 +10,24 @@ from a3c_tf.tf1 import CallableOptions, tf, tf_session
 Call = Callable[..., list[Any]]
 
 
-class Session:
+class _AnySession:
+    """What both kinds of session do by TensorFlow's public functions."""
+
+    raw: Any
+
+    def _public_call(self, fetches: Sequence[Any], feeds: Sequence[Any], targets: Sequence[Any]) -> Call:
+        run = self.raw.make_callable([list(fetches), list(targets)], list(feeds))
+        return lambda *arrays: run(*arrays)[0]
+
+    def run(self, fetches: Any, feed_dict: dict[Any, Any] | None = None) -> Any:
+        """``tf.Session.run``, for what happens once."""
+        return self.raw.run(fetches, feed_dict)
+
+    def close(self) -> None:
+        self.raw.close()
+
+
+class Session(_AnySession):
     """A session on one graph, made for many small calls from many threads.
 
     One thread executes each call, the caller's own: with networks this small, handing pieces of a
@@ -50,19 +67,8 @@ class Session:
 
         return call
 
-    def _public_call(self, fetches: Sequence[Any], feeds: Sequence[Any], targets: Sequence[Any]) -> Call:
-        run = self.raw.make_callable([list(fetches), list(targets)], list(feeds))
-        return lambda *arrays: run(*arrays)[0]
 
-    def run(self, fetches: Any, feed_dict: dict[Any, Any] | None = None) -> Any:
-        """``tf.Session.run``, for what happens once."""
-        return self.raw.run(fetches, feed_dict)
-
-    def close(self) -> None:
-        self.raw.close()
-
-
-class RemoteSession:
+class RemoteSession(_AnySession):
     """A session of one graph on a server elsewhere; every call ends within ``timeout`` seconds or raises.
 
     ``tf.errors.DeadlineExceededError`` then; connecting counts as part of the first call. TensorFlow's
@@ -78,8 +84,7 @@ class RemoteSession:
         tensors_fit = all(hasattr(tensor, "_as_tf_output") for tensor in [*fetches, *feeds])
         if tensors_fit and hasattr(tf_session, "TF_SessionRun_wrapper") and hasattr(self.raw, "_extend_graph"):
             return self._quick_call(fetches, feeds, targets)
-        run = self.raw.make_callable([list(fetches), list(targets)], list(feeds))
-        return lambda *arrays: run(*arrays)[0]
+        return self._public_call(fetches, feeds, targets)
 
     def _quick_call(self, fetches: Sequence[Any], feeds: Sequence[Any], targets: Sequence[Any]) -> Call:
         """What ``Session.run`` comes down to, without the quarter of a round trip that it spends in Python."""
@@ -93,10 +98,3 @@ class RemoteSession:
             return run(session._session, None, dict(zip(inputs, arrays, strict=True)), outputs, operations, None)
 
         return call
-
-    def run(self, fetches: Any, feed_dict: dict[Any, Any] | None = None) -> Any:
-        """``tf.Session.run``, for what happens once."""
-        return self.raw.run(fetches, feed_dict)
-
-    def close(self) -> None:
-        self.raw.close()
