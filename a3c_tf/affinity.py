@@ -13,7 +13,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 CHEAP_STEP_SECONDS = 100e-6
@@ -35,19 +35,27 @@ class SharedCpu:
         self._cpu = random.choice([*self._allowed, 0])
 
     @contextlib.contextmanager
-    def kept(self, step_seconds: float | None) -> Iterator[None]:
-        """Keep the calling thread on the shared CPU for a while, if a step of its environment is that short.
+    def kept(self) -> Iterator[Callable[[float | None], None]]:
+        """A time in which the calling thread may be kept on the shared CPU; afterwards it has all CPUs again.
 
+        Gives ``keep(step_seconds)``, to be called now and then: it keeps the thread if a step of its environment is
+        that short, and follows to another CPU. A move costs as much as a step, so what stays is not moved.
         Not for the time of a reset, in which an environment may start threads or processes: they would inherit it.
         """
-        if len(self._allowed) < 2 or step_seconds is None or step_seconds > CHEAP_STEP_SECONDS:
-            yield
-            return
-        _move({self._cpu})
+        here = self._allowed
+
+        def keep(step_seconds: float | None) -> None:
+            nonlocal here
+            cheap = step_seconds is not None and step_seconds <= CHEAP_STEP_SECONDS
+            there = {self._cpu} if cheap and len(self._allowed) > 1 else self._allowed
+            if there != here:
+                _move(there)
+                here = there
+
         try:
-            yield
+            yield keep
         finally:
-            _move(self._allowed)
+            keep(None)
 
     def look_around(self) -> None:
         """Go to the idlest CPU if other programs use this one too; to be called now and then by one thread."""

@@ -229,10 +229,10 @@ def _workers(
     shared_cpu: SharedCpu,
 ) -> list[Worker]:
     """The workers of this process, each with an environment and a local network's calls."""
-    kept = shared_cpu.kept if config.workers > 1 else contextlib.nullcontext
+    kept = [shared_cpu.kept] * (config.workers > 1)
     episodes_run = [ledger.worker_episodes.get(f"W_{i}", 0) for i in range(len(calls))]
     return [
-        Worker(i, config, env, net, ledger.counters, should_stop, ledger.episode, episodes, kept)
+        Worker(i, config, env, net, ledger.counters, should_stop, ledger.episode, episodes, *kept)
         for i, (env, net, episodes) in enumerate(zip(envs, calls, episodes_run, strict=False))
     ]
 

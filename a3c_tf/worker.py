@@ -65,13 +65,17 @@ class NotFiniteError(RunError, FloatingPointError):
     """A rollout holds NaN or an infinity; it was not learnt."""
 
 
+def _not_kept() -> AbstractContextManager[Callable[[float | None], object]]:
+    return contextlib.nullcontext(lambda step_seconds: None)
+
+
 class Worker:
     """Runs episodes with its own environment and local network until the budget or a stop ends it.
 
     ``work`` raises what the environment raises, and ``NotFiniteError`` for numbers that are not finite.
 
-    ``episodes_run`` are those that it has finished already, in a run that goes on. ``kept`` is entered with
-    the environment's ``step_seconds`` for the time of a rollout.
+    ``episodes_run`` are those that it has finished already, in a run that goes on. ``kept`` is entered for the
+    steps of an episode; what it gives is called with the environment's ``step_seconds`` before each rollout.
 
     Source: Mnih et al. 2016, algorithm S3.
     """
@@ -86,7 +90,7 @@ class Worker:
         should_stop: Callable[[], bool],
         on_episode: Callable[[Episode], None],
         episodes_run: int = 0,
-        kept: Callable[[float | None], AbstractContextManager[object]] = contextlib.nullcontext,
+        kept: Callable[[], AbstractContextManager[Callable[[float | None], object]]] = _not_kept,
     ) -> None:
         self.name = f"W_{index}"
         self.episodes_run = episodes_run
@@ -122,17 +126,18 @@ class Worker:
         self.length = 0
         self.buffer_s[0] = self._env.reset(seed).ravel()
         episode_return, ended = 0.0, False
-        while not ended:
-            claimed = 0 if self._should_stop() else self._counters.claim_steps(self._config.rollout_steps)
-            if claimed == 0:
-                self._counters.abandon_episode()
-                return
-            rng.standard_normal(dtype=np.float32, out=self._noise)
-            with self._kept(self._env.step_seconds):
+        with self._kept() as keep:
+            while not ended:
+                claimed = 0 if self._should_stop() else self._counters.claim_steps(self._config.rollout_steps)
+                if claimed == 0:
+                    self._counters.abandon_episode()
+                    return
+                keep(self._env.step_seconds)
+                rng.standard_normal(dtype=np.float32, out=self._noise)
                 terminated, ended = self._collect(claimed)
                 losses = self._learn(terminated, ended)
-            episode_return += sum(self.buffer_r)
-            self._counters.settle_steps(claimed, len(self.buffer_r))
+                episode_return += sum(self.buffer_r)
+                self._counters.settle_steps(claimed, len(self.buffer_r))
         self.episodes_run += 1
         self._on_episode(Episode(self.name, episode_return, self.length, losses[0], losses[1], tuple(losses[2:])))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -29,7 +30,8 @@ def cpus_within(shared: SharedCpu, step_seconds: float | None) -> tuple[set[int]
     seen: list[set[int]] = []
 
     def look() -> None:
-        with shared.kept(step_seconds):
+        with shared.kept() as keep:
+            keep(step_seconds)
             seen.append(os.sched_getaffinity(0))
         seen.append(os.sched_getaffinity(0))
 
@@ -58,7 +60,8 @@ def test_a_costly_environment_keeps_all_cpus(step_seconds: float | None) -> None
 @SEVERAL
 def test_an_error_lets_the_thread_go() -> None:
     everywhere = os.sched_getaffinity(0)
-    with pytest.raises(ZeroDivisionError), SharedCpu().kept(CHEAP):
+    with contextlib.suppress(ZeroDivisionError), SharedCpu().kept() as keep:
+        keep(CHEAP)
         raise ZeroDivisionError
     assert os.sched_getaffinity(0) == everywhere
 
@@ -75,7 +78,8 @@ def test_where_it_cannot_be_done_nothing_is(missing: str, monkeypatch: pytest.Mo
     else:
         monkeypatch.setattr(os, "sched_setaffinity", refuse, raising=False)
     shared = SharedCpu()
-    with shared.kept(CHEAP):
+    with shared.kept() as keep:
+        keep(CHEAP)
         shared.look_around()
 
 
@@ -114,6 +118,24 @@ def test_it_moves_away_from_other_programs(
     machine(idle, ours)
     shared.look_around()
     assert shared._cpu == expected
+
+
+def test_a_thread_is_moved_only_when_it_must_be(
+    machine: Callable[[dict[int, float], float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moves: list[set[int]] = []
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _, cpus: moves.append(set(cpus)), raising=False)
+    shared = SharedCpu()
+    with shared.kept() as keep:
+        keep(None)
+        keep(CHEAP)
+        keep(CHEAP)
+        machine({0: 1.0, 1: 0.0, 2: 0.5}, 0.0)
+        shared.look_around()
+        keep(CHEAP)
+        keep(2 * CHEAP_STEP_SECONDS)
+        keep(CHEAP)
+    assert moves == [{1}, {0}, {0, 1, 2}, {0}, {0, 1, 2}]
 
 
 def test_it_looks_around_only_now_and_then(machine: Callable[[dict[int, float], float], None]) -> None:
