@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any
 
 from a3c_tf.config import Config
@@ -17,17 +18,14 @@ def train(given: dict[str, Any], preset: str | None, resume: str | None, verbose
     ``verbose`` prints a line an episode; ``show`` opens a window with the curve at the end.
     """
     display = "lines" if verbose else "auto"
-    if resume:
-        if preset:
-            given = {**given, "preset_name": preset}
-        from a3c_tf import trainer  # loads TensorFlow, so wrong settings are told before
-
-        result = trainer.resume(resume, display, **given)
-    else:
+    if not resume:
         config = Config.preset(preset, **given) if preset else Config.for_env(**given)
-        from a3c_tf import trainer
+    elif preset:
+        given = {**given, "preset_name": preset}
+    from a3c_tf import trainer  # loads TensorFlow, so wrong settings are told before
 
-        result = trainer.train(config, display)
+    gc.freeze()  # what was loaded stays to the end: Python need not search it for garbage, not even then
+    result = trainer.resume(resume, display, **given) if resume else trainer.train(config, display)
     tell(result)
     if show:
         from a3c_tf import plotting
