@@ -65,8 +65,8 @@ class SharedCpu:
         seconds, idle, ours = now - self._looked_at, _idle_seconds(), time.process_time()
         free = {cpu: (idle[cpu] - self._idle[cpu]) / seconds for cpu in self._allowed & idle.keys()}
         taken_by_others = 1 - free.get(self._cpu, 0) - (ours - self._ours) / seconds
-        idlest = max(free, key=free.__getitem__)
-        if taken_by_others > 0.2 and free[idlest] > 0.5:
+        idlest = max(free, key=free.__getitem__, default=self._cpu)
+        if taken_by_others > 0.2 and free.get(idlest, 0) > 0.5:
             self._cpu = idlest
         self._looked_at, self._idle, self._ours = now, idle, ours
         self._pause = random.uniform(1, 3)  # two programs that move at once must not meet again and again

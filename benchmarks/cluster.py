@@ -1,8 +1,8 @@
 """What processes cost and what they gain: ``python benchmarks/cluster.py``; ``--help`` for the parts.
 
 The round trip: one packed push-and-pull of ``classic-adam`` on Pendulum, against a no-op by plain ``Session.run`` on
-the same server, in turns, medians. The gain: steps per second of environments that cost time, from every worker's
-first episode on, so that starting the processes does not count. Tables are Markdown.
+the same server, in turns, medians. The gain: steps per second of environments that cost time, from the moment at
+which every worker has ended an episode, and so has pushed: starting the processes does not count. Tables are Markdown.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from costly import ComputingInPython, Costly, SleepingLonger
 
 from a3c_tf.cluster import GlobalNetwork, LocalNetworks
 from a3c_tf.config import Config
@@ -28,48 +28,14 @@ from a3c_tf.trainer import train
 
 PENDULUM = ObservationSpec((3,)), ActionSpec((1,), (-2.0,), (2.0,))
 N_CALLS = 4000
+EPISODE = 10
+"""steps of an episode"""
 SERVER = """
 import sys
 from a3c_tf import cluster
 print(cluster.serve("localhost:0"), flush=True)
 sys.stdin.read()
 """
-
-
-class Costly:
-    """Ten steps an episode; ``cost`` is called in each."""
-
-    def __init__(self) -> None:
-        self.observation_space = SimpleNamespace(shape=(3,), low=np.full(3, -1.0), high=np.full(3, 1.0))
-        self.action_space = SimpleNamespace(shape=(1,), low=np.full(1, -1.0), high=np.full(1, 1.0))
-
-    def cost(self) -> None:
-        raise NotImplementedError
-
-    def reset(self, seed: int | None = None) -> tuple[np.ndarray, dict[str, Any]]:
-        self.time = 0
-        return np.zeros(3, np.float32), {}
-
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        self.cost()
-        self.time += 1
-        return np.zeros(3, np.float32), 0.0, False, self.time == 10, {}
-
-
-class Computes(Costly):
-    """Five milliseconds of pure Python: one thread at a time can have them."""
-
-    def cost(self) -> None:
-        end = time.thread_time() + 0.005
-        while time.thread_time() < end:
-            pass
-
-
-class Sleeps(Costly):
-    """Ten milliseconds of waiting, as for a robot or another program."""
-
-    def cost(self) -> None:
-        time.sleep(0.010)
 
 
 def microseconds(*calls: Callable[[], Any]) -> list[float]:
@@ -116,7 +82,7 @@ def speed(env: type[Costly], processes: int, workers: int, episodes: int) -> flo
     """Steps per second from the moment at which every worker has finished an episode."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        settings = {"max_episodes": episodes, "max_episode_steps": None, "seed": 0, "log_dir": str(run)}
+        settings = {"max_episodes": episodes, "max_episode_steps": EPISODE, "seed": 0, "log_dir": str(run)}
         train(Config.preset("general", env, processes=processes, workers=workers, **settings), "none")
         told = read_columns(run / "metrics.csv", "global_step")
     firsts = [int(np.argmax(told["worker"] == name)) for name in np.unique(told["worker"])]
@@ -129,10 +95,10 @@ def speed(env: type[Costly], processes: int, workers: int, episodes: int) -> flo
 def gain(env: type[Costly], kinds: list[tuple[int, int]], seconds: float) -> None:
     """A row for each of ``kinds``, (processes, workers), with about ``seconds`` of training each."""
     print(f"| {env.__name__} | steps / s | times one process |\n|---|---:|---:|")
-    base, alone = None, 0.010 if env is Sleeps else 0.005
+    base, alone = None, 0.010 if env is SleepingLonger else 0.005
     for processes, workers in kinds:
-        at_once = max(processes, 1) * workers if env is Sleeps else max(processes, 1)
-        found = speed(env, processes, workers, int(seconds * at_once / (10 * alone)))
+        at_once = max(processes, 1) * workers if env is SleepingLonger else max(processes, 1)
+        found = speed(env, processes, workers, int(seconds * at_once / (EPISODE * alone)))
         base = base or found
         what = f"{processes} processes" if processes else f"{workers} threads"
         print(f"| {what} | {found:.0f} | {found / base:.2f} |", flush=True)
@@ -140,8 +106,8 @@ def gain(env: type[Costly], kinds: list[tuple[int, int]], seconds: float) -> Non
 
 PARTS: dict[str, Callable[[], None]] = {
     "round-trip": round_trip,
-    "computes": lambda: gain(Computes, [(1, 1), (2, 1), (0, 2)], seconds=15),
-    "sleeps": lambda: gain(Sleeps, [(1, 1), (16, 1), (0, 16)], seconds=15),
+    "computes": lambda: gain(ComputingInPython, [(1, 1), (2, 1), (0, 2)], seconds=15),
+    "sleeps": lambda: gain(SleepingLonger, [(1, 1), (16, 1), (0, 16)], seconds=15),
 }
 
 

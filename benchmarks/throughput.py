@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import os
 import platform
@@ -24,65 +25,30 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import gym
 import numpy as np
+from costly import Computing, Costly, Sleeping
 
 from a3c_tf import trainer
 from a3c_tf.acnet import ACNet, NetCalls, build_graph
 from a3c_tf.config import Config
+from a3c_tf.counters import Counters
 from a3c_tf.envs import make_env
 from a3c_tf.tf1 import tf
+from a3c_tf.worker import Worker
 
 ENV = "Pendulum-v1"
 EPISODE = 200
 """steps of an episode"""
 
 
-class Costly:
-    """An environment whose step costs time that no interpreter lock is needed for."""
-
-    def __init__(self) -> None:
-        self.observation_space = SimpleNamespace(shape=(3,), low=np.full(3, -1.0), high=np.full(3, 1.0))
-        self.action_space = SimpleNamespace(shape=(1,), low=np.full(1, -1.0), high=np.full(1, 1.0))
-
-    def reset(self, seed: int) -> tuple[np.ndarray, dict[str, Any]]:
-        return np.zeros(3), {}
-
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        self.work()
-        return np.zeros(3), 0.0, False, False, {}
-
-    def work(self) -> None:
-        raise NotImplementedError
-
-
-class Sleeping(Costly):
-    def work(self) -> None:
-        time.sleep(2e-3)
-
-
-class Computing(Costly):
-    """Computes with large arrays for a millisecond or so."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.numbers = np.random.default_rng(0).standard_normal(60_000)
-        self.out = np.empty_like(self.numbers)
-
-    def work(self) -> None:
-        start = time.thread_time()
-        while time.thread_time() - start < 1e-3:
-            np.exp(self.numbers, out=self.out)
-
-
 class StartClock(Costly):
     """Tells when its first step comes, and ends the program."""
 
-    def work(self) -> None:
+    def cost(self) -> None:
         print(time.time(), flush=True)
         os._exit(0)
 
@@ -149,32 +115,64 @@ def plain_training(workers: int, steps: int) -> float:
         return training(workers, steps)
 
 
-def door_calls(repeats: int) -> dict[str, float]:
-    """Microseconds of each call between two steps of the environment, as in training: the median."""
+@contextlib.contextmanager
+def one_network(config: Config) -> Iterator[NetCalls]:
+    """The calls of one worker's network, outside of a training."""
     env = make_env(ENV)
-    config = Config(workers=1, seed=0)
     built = build_graph(config, env.observation_spec, env.action_spec)
     with built.graph.as_default():
         initializer = tf.global_variables_initializer()
     session = trainer.Session(built.graph)
     session.run(initializer)
-    calls = built.worker_nets[0].calls(session, config)
+    yield built.worker_nets[0].calls(session, config)
+    session.close()
+
+
+def where_a_step_goes(episodes: int) -> dict[str, float]:
+    """Microseconds that each part adds to a step of one worker: medians over episodes, in turns."""
+    config, env = Config(workers=1, seed=0), make_env(ENV)
+    with one_network(config) as calls:
+        python = NetCalls(
+            choose_action=lambda observation, noise: [noise],
+            value=lambda observations: [observations],
+            update_global=lambda *rollout: [],
+            update_global_and_report=lambda *rollout: [0.0, 0.0],
+            pull_global=list,
+        )
+        acting = dataclasses.replace(python, choose_action=calls.choose_action)
+        judging = dataclasses.replace(acting, value=calls.value)
+        nets: dict[str, Any] = {"its Python": python, "choose_action": acting, "value": judging, "update_global": calls}
+        times = defaultdict(list)
+        for _ in range(episodes):
+            times["the environment alone"].append(EPISODE / environment_alone(1))
+            for name, net in nets.items():
+                worker = Worker(0, config, env, net, Counters(1, None, 0.9), lambda: False, lambda told: None)
+                begun = time.perf_counter()
+                worker.work()
+                times[name].append(time.perf_counter() - begun)
+    sums = [1e6 / EPISODE * statistics.median(seconds) for seconds in times.values()]
+    return {name: more - less for name, less, more in zip(times, [0.0, *sums], sums, strict=False)}
+
+
+def door_calls(repeats: int) -> dict[str, float]:
+    """Microseconds of each call between two steps of the environment, as in training: the median."""
+    env = make_env(ENV)
     states, column = np.zeros((10, 3), np.float32), np.zeros((10, 1), np.float32)
-    measured = {
-        "choose_action": (calls.choose_action, (states[:1], column[:1])),
-        "value": (calls.value, (states[:1],)),
-        "update_global, 10 steps": (calls.update_global, (states, column, column)),
-        "pull_global": (calls.pull_global, ()),
-    }
     env.reset(0)
     times = defaultdict(list)
-    for _ in range(repeats):
-        for name, (call, arrays) in measured.items():
-            env.step(column[0])
-            begun = time.perf_counter()
-            call(*arrays)
-            times[name].append(time.perf_counter() - begun)
-    session.close()
+    with one_network(Config(workers=1, seed=0)) as calls:
+        measured = {
+            "choose_action": (calls.choose_action, (states[:1], column[:1])),
+            "value": (calls.value, (states[:1],)),
+            "update_global, 10 steps": (calls.update_global, (states, column, column)),
+            "pull_global": (calls.pull_global, ()),
+        }
+        for _ in range(repeats):
+            for name, (call, arrays) in measured.items():
+                env.step(column[0])
+                begun = time.perf_counter()
+                call(*arrays)
+                times[name].append(time.perf_counter() - begun)
     return {name: 1e6 * statistics.median(seconds) for name, seconds in times.items()}
 
 
@@ -233,6 +231,7 @@ def measure(quick: bool) -> dict[str, Any]:
     grown = 100_000 if quick else 1_000_000
     found: dict[str, Any] = {
         "door call, microseconds": door_calls(300 if quick else 3000),
+        "a step of one worker, microseconds": where_a_step_goes(30 if quick else 200),
         "seconds from process start to first step": [seconds_to_first_step() for _ in range(repeats)],
         "resident MB, by workers": {n: [resident(n) for _ in range(1 if quick else 3)] for n in (1, 16)},
         "growth": {"steps": grown, "MB": growth(grown)},
@@ -271,6 +270,9 @@ def table(found: dict[str, Any]) -> str:
             ratio(name, f"{what}, 1 worker"),
         ]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    step = found["a step of one worker, microseconds"]
+    lines += ["", f"| of a worker's {sum(step.values()):.0f} µs a step |  |", "| --- | ---: |"]
+    lines += [f"| {name} | {value:.1f} µs |" for name, value in step.items()]
     lines += ["", "| also |  |", "| --- | ---: |"]
     lines += [f"| `{name}` | {value:.0f} µs |" for name, value in found["door call, microseconds"].items()]
     start = statistics.median(found["seconds from process start to first step"])
