@@ -176,6 +176,7 @@ def _run(
             _run_threads(workers, coordinator, look_after)
             _run_threads([LastEvaluation(ledger)], coordinator, look_after)
             ledger.finish()
+            seconds = metrics.wall_time()
     except HangingWorkerError:
         closing.pop_all()  # what a hanging worker may still be using cannot be closed
         raise
@@ -185,7 +186,7 @@ def _run(
         running_returns=columns["running_return"],
         steps=ledger.counters.steps,
         evaluation_steps=ledger.evaluation_steps,
-        seconds=metrics.wall_time(),
+        seconds=seconds,
         run_folder=run.path,
     )
 
@@ -267,16 +268,22 @@ def _run_threads(tasks: Sequence[Task], coordinator: Any, look_after: Callable[[
     """Run each task in a thread of its own until all have ended; raises what the first failure raised."""
     coordinator.clear_stop()
     hanging: list[HangingProcessError] = []
-    threads = [
-        # bound to its own task by args: a closure over a loop variable could run one task twice
-        threading.Thread(target=_run_task, args=(task, coordinator, hanging), name=task.name, daemon=True)
-        for task in tasks
-    ]
+    ended = threading.Semaphore(0)
+
+    def run(task: Task) -> None:
+        try:
+            _run_task(task, coordinator, hanging)
+        finally:
+            ended.release()
+
+    # each thread gets its own task by args: a closure over a loop variable could run one task twice
+    threads = [threading.Thread(target=run, args=(task,), name=task.name, daemon=True) for task in tasks]
     try:
         for thread in threads:
             thread.start()
-        while any(thread.is_alive() for thread in threads) and not coordinator.wait_for_stop(timeout=0.1):
-            look_after()
+        for _ in threads:
+            while not (ended.acquire(timeout=0.1) or coordinator.should_stop()):
+                look_after()
     finally:
         coordinator.request_stop()
         _join([thread for thread in threads if thread.ident], coordinator)

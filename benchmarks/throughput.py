@@ -219,7 +219,7 @@ def resident_now() -> float:
 
 def measure(quick: bool) -> dict[str, Any]:
     workers = (1, 2, 8) if quick else (1, 2, 4, 8, 16)
-    repeats, steps = (2, 6_000) if quick else (5, 16_000)
+    repeats, steps = (2, 6_000) if quick else (5, 40_000)
     jobs: dict[str, Callable[[], float]] = {"environment alone": partial(environment_alone, steps // EPISODE)}
     for n in workers:
         jobs[f"training, {_workers(n)}"] = partial(training, n, steps)

@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from a3c_tf import trainer
 from a3c_tf.config import Config, UsageError
 from a3c_tf.tf1 import tf
 from a3c_tf.trainer import Result, resume, train
@@ -97,6 +99,16 @@ def test_the_result_is_what_the_rows_say(toy_run: Result) -> None:
     assert toy_run.returns.tolist() == [15.0] * 10
     assert toy_run.steps == 50
     assert toy_run.seconds > 0
+
+
+def test_its_seconds_do_not_hold_what_comes_after_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does the speed that is made of them."""
+    late = 1000.0
+    monotonic = time.monotonic
+    monkeypatch.setattr(
+        trainer, "_draw", lambda run: monkeypatch.setattr(time, "monotonic", lambda: monotonic() + late)
+    )
+    assert train_toy(tmp_path / "run").seconds < late
 
 
 def test_the_run_folder_holds_what_the_design_says(toy_run: Result) -> None:
