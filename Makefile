@@ -34,7 +34,7 @@ LEARN := $(BIN)/python benchmarks/learning.py --jobs 2 --report docs/results.md
 DATA := tests/data
 IMAGES := docs/images
 
-results: $(VENV)/installed
+results: $(VENV)/installed-dev # Box2D is among its packages
 	$(LEARN) classic --preset classic --workers 2 8 --over $(DATA)/original_curves.csv \
 	  --figure $(IMAGES)/classic_over_original.png --out runs/classic
 	$(LEARN) classic-adam --preset classic-adam --seeds 0-4 --workers 2 --over $(DATA)/original_adam_curves.csv \
@@ -43,6 +43,8 @@ results: $(VENV)/installed
 	$(LEARN) tuned-200k --preset tuned --steps 200000 --out runs/tuned-200k
 	$(LEARN) ablation --preset tuned --seeds 0-2 --ablate --out runs/ablation
 	$(LEARN) car --preset tuned --env MountainCarContinuous-v0 --seeds 0-4 --plays 100 --out runs/car
+	$(LEARN) lander --preset tuned --env gymnasium:LunarLanderContinuous-v3 --seeds 0-4 --plays 100 --out runs/lander
+	$(LEARN) walker --preset tuned --env gymnasium:BipedalWalker-v3 --seeds 0-4 --plays 100 --out runs/walker
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' 2>/dev/null || { \

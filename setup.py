@@ -31,6 +31,7 @@ setup(
     entry_points={"console_scripts": ["a3c-tf = a3c_tf.cli:main"]},
     extras_require={
         "gymnasium": ["gymnasium>=1.0"],
+        "box2d": ["gymnasium>=1.0", "box2d>=2.3.10"],
         "render": ["imageio[ffmpeg]>=2.30", "pygame>=2.5"],
         "dev": ["hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff", "types-tqdm"],
     },

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from a3c_tf.config import Config, UsageError
+from a3c_tf.config import PRESETS, Config, UsageError
 from tests.conftest import ToyEnv, small_config
 
 ORIGINAL = {
@@ -222,5 +222,9 @@ def test_an_observation_scale_is_read_back_as_it_was(tmp_path: Path) -> None:
 def test_tuned_keeps_to_its_budget_and_is_nobodys_default_on_pendulum(env: str) -> None:
     config = Config.preset("tuned", env)
     assert config.max_steps == config.planned_steps == 300_000
-    assert config.evaluation_interval is not None, "the best policy is kept"
     assert Config.for_env(env).preset_name == ("classic" if env == "Pendulum-v1" else "tuned")
+
+
+@pytest.mark.parametrize("env", PRESETS["tuned"])
+def test_tuned_keeps_the_best_policy(env: str) -> None:
+    assert Config.preset("tuned", env).evaluation_interval is not None
