@@ -39,6 +39,8 @@ results: $(VENV)/installed-dev # Box2D is among its packages
 	  --figure $(IMAGES)/classic_over_original.png --out runs/classic
 	$(LEARN) classic-adam --preset classic-adam --seeds 0-4 --workers 2 --over $(DATA)/original_adam_curves.csv \
 	  --figure $(IMAGES)/classic_adam_over_original.png --out runs/classic-adam
+	$(LEARN) classic-adam-processes --jobs 1 --preset classic-adam --set processes=2 --seeds 0-4 \
+	  --over $(DATA)/original_adam_curves.csv --out runs/classic-adam-processes
 	$(LEARN) tuned --preset tuned --workers 1 2 4 --figure $(IMAGES)/tuned.png --out runs/tuned
 	$(LEARN) tuned-200k --preset tuned --steps 200000 --out runs/tuned-200k
 	$(LEARN) ablation --preset tuned --seeds 0-2 --ablate --out runs/ablation

@@ -104,17 +104,20 @@ def make_rows(arguments: argparse.Namespace) -> list[Row]:
     variants = [(arguments.preset, changes)]
     if arguments.ablate:
         variants += ablations(arguments.preset, arguments.env, changes)
-    return [
-        Row(
-            f"{label}, {workers} {'workers' if workers > 1 else 'worker'}",
-            [
-                Config.preset(arguments.preset, arguments.env, **{**settings, "workers": workers, "seed": seed})
-                for seed in arguments.seeds
-            ],
-        )
-        for label, settings in variants
-        for workers in arguments.workers
-    ]
+    rows = []
+    for label, settings in variants:
+        for workers in arguments.workers:
+            seeded = [{**settings, "workers": workers, "seed": seed} for seed in arguments.seeds]
+            configs = [Config.preset(arguments.preset, arguments.env, **each) for each in seeded]
+            rows.append(Row(f"{label}, {who(configs[0])}", configs))
+    return rows
+
+
+def who(config: Config) -> str:
+    """Who trains: "1 worker", "2 workers", "2 processes"."""
+    if config.processes:
+        return f"{config.processes} {'process' if config.processes == 1 else 'processes'}"
+    return f"{config.workers} {'worker' if config.workers == 1 else 'workers'}"
 
 
 def ablations(preset: str, env: str, changes: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -39,6 +39,12 @@ def test_a_row_for_each_number_of_workers_with_all_seeds(monkeypatch: pytest.Mon
         assert row.configs == expected
 
 
+def test_a_row_of_processes_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    (row,) = learning.make_rows(arguments(monkeypatch, "--preset", "classic-adam", "--set", "processes=2"))
+    assert row.label == "classic-adam, 2 processes"
+    assert all((config.processes, config.workers) == (2, 1) for config in row.configs)
+
+
 def test_an_ablation_puts_one_setting_back_to_the_originals() -> None:
     ours, original = Config.preset("tuned", workers=1), Config(workers=1)
     variants = learning.ablations("tuned", "Pendulum-v1", {})
