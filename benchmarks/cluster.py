@@ -28,7 +28,7 @@ from a3c_tf.trainer import train
 
 PENDULUM = ObservationSpec((3,)), ActionSpec((1,), (-2.0,), (2.0,))
 N_CALLS = 4000
-EPISODE = 10
+EPISODE = 50
 """steps of an episode"""
 SERVER = """
 import sys
