@@ -32,7 +32,7 @@ class SharedCpu:
         self._looked_at, self._ours = time.monotonic(), time.process_time()
         self._pause = 0.2
         # a guess: the first look round is soon
-        self._cpu = random.choice([*self._allowed, 0])
+        self._cpu = random.choice(sorted(self._allowed) or [0])
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[Callable[[float | None], None]]:
@@ -63,7 +63,7 @@ class SharedCpu:
         if len(self._allowed) < 2 or now < self._looked_at + self._pause:
             return
         seconds, idle, ours = now - self._looked_at, _idle_seconds(), time.process_time()
-        free = {cpu: (idle[cpu] - self._idle[cpu]) / seconds for cpu in self._allowed & idle.keys()}
+        free = {cpu: (idle[cpu] - self._idle[cpu]) / seconds for cpu in self._allowed & idle.keys() & self._idle.keys()}
         taken_by_others = 1 - free.get(self._cpu, 0) - (ours - self._ours) / seconds
         idlest = max(free, key=free.__getitem__, default=self._cpu)
         if taken_by_others > 0.2 and free.get(idlest, 0) > 0.5:

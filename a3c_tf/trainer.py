@@ -282,7 +282,7 @@ def _run_threads(tasks: Sequence[Task], coordinator: Any, look_after: Callable[[
         for thread in threads:
             thread.start()
         for _ in threads:
-            while not (ended.acquire(timeout=0.1) or coordinator.should_stop()):
+            while not (coordinator.should_stop() or ended.acquire(timeout=0.1)):
                 look_after()
     finally:
         coordinator.request_stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from typing import TYPE_CHECKING, Any
 
 from a3c_tf.config import Config
@@ -22,9 +23,11 @@ def train(given: dict[str, Any], preset: str | None, resume: str | None, verbose
         config = Config.preset(preset, **given) if preset else Config.for_env(**given)
     elif preset:
         given = {**given, "preset_name": preset}
+    first = "tensorflow" not in sys.modules
     from a3c_tf import trainer  # loads TensorFlow, so wrong settings are told before
 
-    gc.freeze()  # what was loaded stays to the end: Python need not search it for garbage, not even then
+    if first:
+        gc.freeze()  # what was loaded stays to the end: Python need not search it for garbage, not even then
     result = trainer.resume(resume, display, **given) if resume else trainer.train(config, display)
     tell(result)
     if show:

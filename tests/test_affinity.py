@@ -138,6 +138,24 @@ def test_a_thread_is_moved_only_when_it_must_be(
     assert moves == [{1}, {0}, {0, 1, 2}, {0}, {0, 1, 2}]
 
 
+def test_figures_that_are_missing_once_end_no_training(
+    machine: Callable[[dict[int, float], float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = SharedCpu()
+    read = affinity._idle_seconds
+    for figures in (dict, read, read):
+        monkeypatch.setattr(affinity, "_idle_seconds", figures)
+        machine({0: 1.0, 1: 0.0, 2: 0.5}, 0.0)
+        shared.look_around()
+    assert shared._cpu == 0
+
+
+def test_only_an_allowed_cpu_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 3}, raising=False)
+    monkeypatch.setattr(affinity, "_idle_seconds", lambda: dict.fromkeys(range(4), 0.0))
+    assert {SharedCpu()._cpu for _ in range(50)} == {2, 3}
+
+
 def test_it_looks_around_only_now_and_then(machine: Callable[[dict[int, float], float], None]) -> None:
     shared = SharedCpu()
     machine({0: 1.0, 1: 0.0, 2: 0.5}, 0.0)

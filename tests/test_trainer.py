@@ -102,7 +102,6 @@ def test_the_result_is_what_the_rows_say(toy_run: Result) -> None:
 
 
 def test_its_seconds_do_not_hold_what_comes_after_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does the speed that is made of them."""
     late = 1000.0
     monotonic = time.monotonic
     monkeypatch.setattr(
