@@ -29,7 +29,7 @@ PYTHONS ?= $(PYTHON)
 smoke:
 	$(PYTHON) tests/smoke.py $(PYTHONS)
 
-# The tables and pictures of docs/results.md: an hour or more on two cores; stopped and called again, it goes on.
+# The tables and pictures of docs/results.md: some hours on two cores; stopped and called again, it goes on.
 LEARN := $(BIN)/python benchmarks/learning.py --jobs 2 --report docs/results.md
 DATA := tests/data
 IMAGES := docs/images

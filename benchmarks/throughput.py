@@ -1,6 +1,6 @@
 """Steps per second, beside what the environment alone allows and beside plain ``Session.run``.
 
-python benchmarks/throughput.py            ten minutes, or more on a busy machine
+python benchmarks/throughput.py            a quarter of an hour
 python benchmarks/throughput.py --quick    about a minute: fewer repeats, shorter runs, 1, 2 and 8 workers
 
 Everything is measured by turns in one run, so that a slow moment of the machine touches all alike, and each
@@ -288,7 +288,7 @@ def table(found: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="about a minute instead of ten")
+    parser.add_argument("--quick", action="store_true", help="about a minute instead of fifteen")
     parser.add_argument("--json", type=Path, help="file for every figure of every turn")
     given = parser.parse_args()
     found = measure(given.quick)
