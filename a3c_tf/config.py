@@ -263,6 +263,21 @@ class Config:
             raise UsageError(f"{path}: expected the settings of a run: {error}") from None
 
 
+# What the two environments of Box2D have in common.
+_BOX2D: dict[str, Any] = {
+    "max_episodes": None,
+    "max_episode_steps": None,
+    "rollout_steps": 50,
+    "gae_lambda": 0.98,
+    "bootstrap_at_time_limit": True,
+    "reward_shift": 0.0,
+    "learner_sees_unclipped_action": True,
+    "rmsprop_decay": 0.99,
+    "learning_rate_decay": "linear",
+    "max_grad_norm": 0.5,
+    "normalize_observations": True,
+    "evaluation_interval": 50_000,
+}
 # The first preset that lists an environment is its default. Sources: `classic` is the TensorFlow
 # original, whose settings are the defaults above; `classic-adam` is the PyTorch original; `tuned` is
 # ours, for the best policy within `max_steps` (docs/results.md has a row for each setting).
@@ -346,45 +361,23 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         # Long rollouts and a large γ, so that the reward of the landing reaches the approach. Without entropy, at
         # an actor rate of 2e-3, a policy that landed was lost again.
         "LunarLanderContinuous-v3": {
-            "max_episodes": None,
+            **_BOX2D,
             "max_steps": 600_000,
-            "max_episode_steps": None,
-            "rollout_steps": 50,
             "gamma": 0.995,
-            "gae_lambda": 0.98,
-            "bootstrap_at_time_limit": True,
-            "reward_shift": 0.0,
             "reward_scale": 20.0,
             "entropy_coefficient": 0.003,
-            "learner_sees_unclipped_action": True,
-            "rmsprop_decay": 0.99,
             "actor_learning_rate": 1e-3,
             "critic_learning_rate": 3e-3,
-            "learning_rate_decay": "linear",
-            "max_grad_norm": 0.5,
-            "normalize_observations": True,
-            "evaluation_interval": 50_000,
         },
         # It walks after 400,000 steps and may fall back later: the best policy is the result, not the last.
         "BipedalWalker-v3": {
-            "max_episodes": None,
+            **_BOX2D,
             "max_steps": 700_000,
-            "max_episode_steps": None,
-            "rollout_steps": 50,
             "gamma": 0.99,
-            "gae_lambda": 0.98,
-            "bootstrap_at_time_limit": True,
-            "reward_shift": 0.0,
             "reward_scale": 10.0,
             "entropy_coefficient": 0.0,
-            "learner_sees_unclipped_action": True,
-            "rmsprop_decay": 0.99,
             "actor_learning_rate": 5e-4,
             "critic_learning_rate": 2e-3,
-            "learning_rate_decay": "linear",
-            "max_grad_norm": 0.5,
-            "normalize_observations": True,
-            "evaluation_interval": 50_000,
         },
     },
 }
