@@ -24,13 +24,10 @@ def train(given: dict[str, Any], preset: str | None, resume: str | None, verbose
     elif preset:
         given = {**given, "preset_name": preset}
     first = "tensorflow" not in sys.modules
-    if first:
-        gc.disable()
     from a3c_tf import trainer  # loads TensorFlow, so wrong settings are told before
 
     if first:
-        gc.freeze()  # what was loaded stays to the end: Python need never search it for garbage
-        gc.enable()
+        gc.freeze()  # what was loaded stays to the end: Python need not search it for garbage, not even then
     result = trainer.resume(resume, display, **given) if resume else trainer.train(config, display)
     tell(result)
     if show:
