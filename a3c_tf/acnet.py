@@ -170,14 +170,19 @@ class ACNet:
         return session.call(actions, [self.s, self.noise]), session.call([self.v], [self.s])
 
     def calls(self, session: Door, config: Config) -> NetCalls:
-        """A local network's callables on a session of its graph."""
+        """A local network's callables on a session of its graph.
+
+        Where there are other workers, the update that reports is made so that its CPU is theirs meanwhile.
+        """
         rollout = [self.s, self.a_his, self.v_target]
         if self.learning_rate_scale is not None:
             rollout.append(self.learning_rate_scale)
         return NetCalls(
             *self.acting_calls(session, config),
             update_global=session.call([], rollout, [self.push_then_pull_op]),
-            update_global_and_report=session.call(list(self.report.values()), rollout, [self.push_then_pull_op]),
+            update_global_and_report=session.call(
+                list(self.report.values()), rollout, [self.push_then_pull_op], in_pool=config.workers > 1
+            ),
             pull_global=session.call([], [], self.pull_op),
         )
 
@@ -185,8 +190,13 @@ class ACNet:
 class Door(Protocol):
     """What a network needs of a session, whatever runs behind it."""
 
-    def call(self, fetches: Sequence[Any], feeds: Sequence[Any] = (), targets: Sequence[Any] = ()) -> Call:
-        """A callable from an array for each of ``feeds`` to an array for each of ``fetches``."""
+    def call(
+        self, fetches: Sequence[Any], feeds: Sequence[Any] = (), targets: Sequence[Any] = (), in_pool: bool = False
+    ) -> Call:
+        """A callable from an array for each of ``feeds`` to an array for each of ``fetches``.
+
+        ``in_pool`` asks for another thread than the caller's to execute it.
+        """
 
 
 @dataclasses.dataclass(frozen=True)

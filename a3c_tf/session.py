@@ -9,6 +9,8 @@ from a3c_tf.tf1 import CallableOptions, tf, tf_session
 
 Call = Callable[..., list[Any]]
 
+_A_DECADE_IN_MS = 10 * 365 * 24 * 3600 * 1000
+
 
 class _AnySession:
     """What both kinds of session do by TensorFlow's public functions."""
@@ -30,8 +32,8 @@ class _AnySession:
 class Session(_AnySession):
     """A session on one graph, made for many small calls from many threads.
 
-    One thread executes each call, the caller's own: with networks this small, handing pieces of a
-    call to a pool costs more than the work. GPUs are hidden, so that their memory is left alone.
+    One thread executes each call, the caller's own unless asked otherwise: with networks this small, handing
+    pieces of a call to a pool costs more than the work. GPUs are hidden, so that their memory is left alone.
     """
 
     def __init__(self, graph: Any) -> None:
@@ -42,20 +44,29 @@ class Session(_AnySession):
         self.graph = graph
         self.raw = tf.Session(graph=graph, config=settings)
 
-    def call(self, fetches: Sequence[Any], feeds: Sequence[Any] = (), targets: Sequence[Any] = ()) -> Call:
+    def call(
+        self, fetches: Sequence[Any], feeds: Sequence[Any] = (), targets: Sequence[Any] = (), in_pool: bool = False
+    ) -> Call:
         """A callable that takes an array for each of ``feeds`` and returns an array for each of ``fetches``.
 
         ``targets`` are operations to run beside them. Arrays must have the placeholders' dtypes and
         shapes: the fast path does not convert. Any thread may call it, several at once.
+
+        With ``in_pool`` a thread of TensorFlow's executes the call, and the caller only waits for it: if the
+        caller is kept on a CPU with others, one of them has that CPU meanwhile.
         """
         if CallableOptions and tf_session and hasattr(self.raw, "_make_callable_from_options"):
-            return self._fast_call(fetches, feeds, targets)
+            return self._fast_call(fetches, feeds, targets, in_pool)
         return self._public_call(fetches, feeds, targets)
 
-    def _fast_call(self, fetches: Sequence[Any], feeds: Sequence[Any], targets: Sequence[Any]) -> Call:
+    def _fast_call(self, fetches: Sequence[Any], feeds: Sequence[Any], targets: Sequence[Any], in_pool: bool) -> Call:
         """TensorFlow's private callable: an eighth of what ``Session.run`` costs for an action."""
         options = CallableOptions()
-        options.run_options.inter_op_thread_pool = -1  # the caller's thread: no hand-over, no wake-up
+        if in_pool:
+            # only a call with a time limit is handed over, however long that is
+            options.run_options.timeout_in_ms = _A_DECADE_IN_MS
+        else:
+            options.run_options.inter_op_thread_pool = -1  # the caller's thread: no hand-over, no wake-up
         options.feed.extend(tensor.name for tensor in feeds)
         options.fetch.extend(tensor.name for tensor in fetches)
         options.target.extend(operation.name for operation in targets)

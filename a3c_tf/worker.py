@@ -27,7 +27,7 @@ class Net(Protocol):
 
     With a decaying learning rate its scale, a scalar, is the fourth argument."""
     update_global_and_report: Callable[..., list[np.ndarray]]
-    """the same → [actor loss, critic loss, …], scalars"""
+    """the same → [actor loss, critic loss, …], scalars; other workers may have this CPU meanwhile"""
     pull_global: Callable[..., list[np.ndarray]]
     """() → []"""
 
@@ -65,8 +65,8 @@ class NotFiniteError(RunError, FloatingPointError):
     """A rollout holds NaN or an infinity; it was not learnt."""
 
 
-def _not_kept() -> AbstractContextManager[Callable[[float | None], object]]:
-    return contextlib.nullcontext(lambda step_seconds: None)
+def _not_kept() -> AbstractContextManager[Callable[[float | None], bool]]:
+    return contextlib.nullcontext(lambda step_seconds: False)
 
 
 class Worker:
@@ -75,7 +75,8 @@ class Worker:
     ``work`` raises what the environment raises, and ``NotFiniteError`` for numbers that are not finite.
 
     ``episodes_run`` are those that it has finished already, in a run that goes on. ``kept`` is entered for the
-    steps of an episode; what it gives is called with the environment's ``step_seconds`` before each rollout.
+    steps of an episode; what it gives is called with the environment's ``step_seconds`` before each rollout, and
+    tells whether the worker shares a CPU with others.
 
     Source: Mnih et al. 2016, algorithm S3.
     """
@@ -90,7 +91,7 @@ class Worker:
         should_stop: Callable[[], bool],
         on_episode: Callable[[Episode], None],
         episodes_run: int = 0,
-        kept: Callable[[], AbstractContextManager[Callable[[float | None], object]]] = _not_kept,
+        kept: Callable[[], AbstractContextManager[Callable[[float | None], bool]]] = _not_kept,
     ) -> None:
         self.name = f"W_{index}"
         self.episodes_run = episodes_run
@@ -132,10 +133,10 @@ class Worker:
                 if claimed == 0:
                     self._counters.abandon_episode()
                     return
-                keep(self._env.step_seconds)
+                shares_cpu = keep(self._env.step_seconds)
                 rng.standard_normal(dtype=np.float32, out=self._noise)
                 terminated, ended = self._collect(claimed)
-                losses = self._learn(terminated, ended)
+                losses = self._learn(terminated, ended, shares_cpu)
                 episode_return += sum(self.buffer_r)
                 self._counters.settle_steps(claimed, len(self.buffer_r))
         self.episodes_run += 1
@@ -159,13 +160,16 @@ class Worker:
                 return terminated, True
         return False, False
 
-    def _learn(self, terminated: bool, ended: bool) -> list[float]:
-        """Push the rollout's gradients and pull; the losses and what else is reported if the episode ended."""
+    def _learn(self, terminated: bool, ended: bool, shares_cpu: bool) -> list[float]:
+        """Push the rollout's gradients and pull; the losses and what else is reported if the episode ended.
+
+        A worker that shares its CPU always has the update reported: for that call it lets the others have the CPU.
+        """
         taken = len(self.buffer_r)
         worthless = terminated or (ended and not self._config.bootstrap_at_time_limit)
         buffer_v_target = self._value_targets(taken, worthless)
         self._check_finite(taken, buffer_v_target)
-        update = self._net.update_global_and_report if ended else self._net.update_global
+        update = self._net.update_global_and_report if ended or shares_cpu else self._net.update_global
         losses = update(self.buffer_s[:taken], self.buffer_a[:taken], buffer_v_target, *self._learning_rate_scale())
         self.buffer_s[0] = self.buffer_s[taken]
         return [float(loss) for loss in losses]

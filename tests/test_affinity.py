@@ -50,6 +50,25 @@ def test_threads_of_a_cheap_environment_share_a_cpu_and_are_let_go() -> None:
 
 
 @SEVERAL
+@pytest.mark.parametrize("chosen", [os.SCHED_OTHER, os.SCHED_BATCH] if hasattr(os, "SCHED_BATCH") else [])
+def test_kept_threads_let_each_other_finish_unless_the_user_chose_a_policy(chosen: int) -> None:
+    seen: list[int] = []
+
+    def look() -> None:
+        os.sched_setscheduler(0, chosen, os.sched_param(0))
+        with SharedCpu().kept() as keep:
+            for step_seconds in (None, CHEAP):
+                keep(step_seconds)
+                seen.append(os.sched_getscheduler(0))
+        seen.append(os.sched_getscheduler(0))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert seen == [chosen, os.SCHED_BATCH, chosen]
+
+
+@SEVERAL
 @pytest.mark.parametrize("step_seconds", [None, 2 * CHEAP_STEP_SECONDS])
 def test_a_costly_environment_keeps_all_cpus(step_seconds: float | None) -> None:
     everywhere = os.sched_getaffinity(0)
@@ -89,14 +108,15 @@ def test_where_it_cannot_be_done_nothing_is(missing: str, monkeypatch: pytest.Mo
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[int, float], float], None]:
-    """A machine of three CPUs: for a second, each is idle for a part of it and this program is busy for another."""
+    """A machine of three CPUs: for a second, each is idle for a part of it and the calling thread busy for another."""
     now = {"clock": 0.0, "ours": 0.0, "idle": {0: 0.0, 1: 0.0, 2: 0.0}}
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
     monkeypatch.setattr(affinity, "_idle_seconds", lambda: dict(now["idle"]))  # type: ignore[call-overload]
     monkeypatch.setattr(affinity.random, "choice", lambda cpus: 1)  # type: ignore[attr-defined]
     monkeypatch.setattr(affinity.random, "uniform", lambda low, high: 0.5)  # type: ignore[attr-defined]
     monkeypatch.setattr(time, "monotonic", lambda: now["clock"])
-    monkeypatch.setattr(time, "process_time", lambda: now["ours"])
+    monkeypatch.setattr(time, "thread_time", lambda: now["ours"])
+    monkeypatch.setattr(time, "process_time", lambda: now["clock"])  # of TensorFlow's threads too, which are elsewhere
 
     def second(idle: dict[int, float], ours: float) -> None:
         now["clock"] += 1.0  # type: ignore[operator]
@@ -116,11 +136,18 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[int, float], floa
     ],
 )
 def test_it_moves_away_from_other_programs(
-    idle: dict[int, float], ours: float, expected: int, machine: Callable[[dict[int, float], float], None]
+    idle: dict[int, float],
+    ours: float,
+    expected: int,
+    machine: Callable[[dict[int, float], float], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None, raising=False)
     shared = SharedCpu()
-    machine(idle, ours)
-    shared.look_around()
+    with shared.kept() as keep:
+        machine(idle, ours)
+        keep(CHEAP)
+        shared.look_around()
     assert shared._cpu == expected
 
 
@@ -131,14 +158,11 @@ def test_a_thread_is_moved_only_when_it_must_be(
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, cpus: moves.append(set(cpus)), raising=False)
     shared = SharedCpu()
     with shared.kept() as keep:
-        keep(None)
-        keep(CHEAP)
-        keep(CHEAP)
+        kept = [keep(None), keep(CHEAP), keep(CHEAP)]
         machine({0: 1.0, 1: 0.0, 2: 0.5}, 0.0)
         shared.look_around()
-        keep(CHEAP)
-        keep(2 * CHEAP_STEP_SECONDS)
-        keep(CHEAP)
+        kept += [keep(CHEAP), keep(2 * CHEAP_STEP_SECONDS), keep(CHEAP)]
+    assert kept == [False, True, True, True, False, True]
     assert moves == [{1}, {0}, {0, 1, 2}, {0}, {0, 1, 2}]
 
 

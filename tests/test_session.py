@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,7 +48,7 @@ def started(built: A3CGraph) -> Session:
 
 
 def calls_of(net: ACNet, session: Session) -> NetCalls:
-    return net.calls(session, small_config())
+    return net.calls(session, small_config(workers=WORKERS))
 
 
 def rollout(seed: int, steps: int = 5) -> list[np.ndarray]:
@@ -142,10 +143,21 @@ def test_several_feeds_and_fetches_keep_their_order(session: Session, built: A3C
         np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
-def test_an_error_in_the_runtime_is_a_python_exception(session: Session, built: A3CGraph) -> None:
+@pytest.mark.parametrize("in_pool", [False, True])
+def test_the_caller_executes_a_call_unless_the_pool_is_asked(in_pool: bool) -> None:
+    with tf.Graph().as_default() as graph:
+        executing = tf.numpy_function(lambda: np.int64(threading.get_ident()), [], tf.int64)
+        session = Session(graph)
+    (thread,) = session.call([executing], in_pool=in_pool)()
+    assert (thread != threading.get_ident()) == in_pool
+    session.close()
+
+
+@pytest.mark.parametrize("update", ["update_global", "update_global_and_report"])
+def test_an_error_in_the_runtime_is_a_python_exception(session: Session, built: A3CGraph, update: str) -> None:
     observations, actions, _ = rollout(0)
     with pytest.raises((tf.errors.OpError, ValueError)):
-        calls_of(built.worker_nets[0], session).update_global(observations, actions, np.zeros((3, 1), np.float32))
+        getattr(calls_of(built.worker_nets[0], session), update)(observations, actions, np.zeros((3, 1), np.float32))
 
 
 def test_several_threads_act_at_once_each_on_its_own_network(session: Session, built: A3CGraph) -> None:

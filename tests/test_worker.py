@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ class FakeNet:
         self.calls: list[tuple[str, tuple[np.ndarray, ...]]] = []
         self.unclipped = unclipped
         self.actions: list[np.ndarray] = []
+        self.reports = 0
 
     def _note(self, name: str, *arrays: np.ndarray) -> None:
         assert all(array.dtype == np.float32 for array in arrays), "the fast path does not convert"
@@ -45,6 +47,7 @@ class FakeNet:
 
     def update_global_and_report(self, *rollout: np.ndarray) -> list[np.ndarray]:
         self._note("update", *rollout)
+        self.reports += 1
         return [np.float32(0.25), np.float32(0.5)]
 
     def pull_global(self) -> list[np.ndarray]:
@@ -66,14 +69,20 @@ class Run(NamedTuple):
     episodes: list[Episode]
 
 
-def run(raw: ToyEnv, index: int = 0, should_stop: Callable[[], bool] = lambda: False, **settings: Any) -> Run:
+def run(
+    raw: ToyEnv,
+    index: int = 0,
+    should_stop: Callable[[], bool] = lambda: False,
+    shares_cpu: Callable[[float | None], bool] = lambda step_seconds: False,
+    **settings: Any,
+) -> Run:
     """Let one worker work to its end."""
     config = small_config(**{"reward_shift": 0.0, "reward_scale": 1.0, "gamma": 0.5, **settings})
     net, episodes = FakeNet(config.learner_sees_unclipped_action), []
     counters = Counters(config.max_episodes, config.max_steps, config.running_return_decay)
     worker = Worker(
         index=index, config=config, env=Environment(raw, "toy"), net=net, counters=counters,
-        should_stop=should_stop, on_episode=episodes.append,
+        should_stop=should_stop, on_episode=episodes.append, kept=lambda: contextlib.nullcontext(shares_cpu),
     )  # fmt: skip
     worker.work()
     return Run(net, raw, counters, episodes)
@@ -95,6 +104,18 @@ def test_it_pushes_every_rollout_and_at_the_episodes_end() -> None:
 def test_an_episode_that_ends_with_a_rollout_pushes_once() -> None:
     done = run(ToyEnv(terminates_at=6), max_episodes=1, rollout_steps=3)
     assert done.net.order() == "pcccucccu"
+
+
+@pytest.mark.parametrize("shared", [(), (False, True, True)])
+def test_a_worker_that_shares_its_cpu_asks_for_the_update_that_lets_others_have_it(shared: tuple[bool, ...]) -> None:
+    """Otherwise it asks for that one at an episode's end only, when its report is needed."""
+    answers = iter(shared)
+    done = run(
+        ToyEnv(terminates_at=7), max_episodes=1, rollout_steps=3, shares_cpu=lambda seconds: next(answers, False)
+    )
+    assert done.net.order() == "pcccucccucu"
+    assert done.net.reports == (2 if shared else 1)
+    assert [(episode.actor_loss, episode.critic_loss) for episode in done.episodes] == [(0.25, 0.5)]
 
 
 def test_what_is_fed_to_an_update() -> None:
