@@ -56,11 +56,28 @@ def _without_collections() -> Iterator[None]:
     try:
         yield
     finally:
+        if not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()  # and the two after it: all objects count as old now
         if enabled:
             gc.enable()
 
 
-with _without_loading_notes(), _without_collections():
+@contextlib.contextmanager
+def _without_keras() -> Iterator[None]:
+    """Spare the second that Keras takes to load: TensorFlow does without it until a program uses it."""
+    name = "keras.src.optimizers"  # what TensorFlow tries to load in advance
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = None  # type: ignore[assignment]  # Python's way to say: not to be imported
+    try:
+        yield
+    finally:
+        del sys.modules[name]
+
+
+with _without_loading_notes(), _without_collections(), _without_keras():
     import tensorflow.compat.v1 as tf
 
 try:

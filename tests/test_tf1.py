@@ -29,6 +29,38 @@ def test_importing_it_switches_nothing_off() -> None:
     assert tf.executing_eagerly()
 
 
+def test_keras_is_loaded_by_the_program_that_uses_it() -> None:
+    done = run_python(
+        "-c",
+        "import a3c_tf.tf1, sys; print('keras' in sys.modules)\n"
+        "import tensorflow as tf\n"
+        "from tensorflow.keras.layers import Dense\n"
+        "print(Dense.__name__, tf.keras.optimizers.Adam.__name__, tf.optimizers.SGD.__name__)",
+    )
+    assert done.stdout == "False\nDense Adam SGD\n"
+
+
+def test_keras_that_is_loaded_already_stays() -> None:
+    done = run_python(
+        "-c",
+        "import keras, sys; before = sys.modules['keras.src.optimizers']\n"
+        "import a3c_tf.tf1; print(sys.modules['keras.src.optimizers'] is before)",
+    )
+    assert done.stdout == "True\n"
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("enabled", [False, True])
+def test_what_was_loaded_is_old_for_the_garbage_collector_which_is_left_as_it_was(enabled: bool, frozen: bool) -> None:
+    done = run_python(
+        "-c",
+        f"import gc; gc.{'enable' if enabled else 'disable'}(); {'gc.freeze()' if frozen else ''}\n"
+        "import a3c_tf.tf1; young = len(gc.get_objects(0)) + len(gc.get_objects(1))\n"
+        "print(gc.isenabled(), gc.get_freeze_count() > 0, young < 10_000)",
+    )
+    assert done.stdout == f"{enabled} {frozen} {not frozen}\n"
+
+
 @pytest.mark.parametrize("level", [logging.INFO, logging.ERROR])
 def test_the_loggers_level_is_put_back_even_after_an_error(level: int) -> None:
     from a3c_tf.tf1 import quiet_deprecations
