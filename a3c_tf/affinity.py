@@ -2,7 +2,7 @@
 
 Every session call hands the interpreter lock over and takes it back. While another worker waits for it on
 another CPU, each time that CPU must be woken and the data moved there, and two workers are slower than
-one. On one CPU the lock goes on when the kernel changes threads, and eight workers are as fast as one.
+one. On one CPU the lock goes on when the kernel changes threads, and eight workers are no slower than one.
 It should change them when one has to wait, not whenever another could go on: SCHED_BATCH says so.
 An environment whose steps take long may do without the lock meanwhile; it keeps all CPUs.
 """
