@@ -20,6 +20,9 @@ import pytest
 from a3c_tf.config import Config
 from a3c_tf.spaces import ActionSpec, ObservationSpec
 
+# A shell that starts the tests in the background has Ctrl-C ignored, by them and by all that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 ROOT = Path(__file__).parent.parent
 PENDULUM = ObservationSpec((3,)), ActionSpec((1,), (-2.0,), (2.0,))
 
