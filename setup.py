@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-from setuptools import setup
+from setuptools import find_packages, setup
 
 HERE = pathlib.Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "a3c_tf" / "__init__.py").read_text(encoding="utf-8"))[1]
@@ -15,7 +15,7 @@ setup(
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="MIT",
-    packages=["a3c_tf"],
+    packages=find_packages(include=["a3c_tf", "a3c_tf.*"]),
     package_data={"a3c_tf": ["py.typed"]},
     python_requires=">=3.10,<3.14",
     install_requires=[
@@ -28,7 +28,7 @@ setup(
         "filelock>=3.12",
         "tyro>=1.0,<2",
     ],
-    entry_points={"console_scripts": ["a3c-tf = a3c_tf.cli:main"]},
+    entry_points={"console_scripts": ["a3c-tf = a3c_tf.commands.cli:main"]},
     extras_require={
         "gymnasium": ["gymnasium>=1.0"],
         "box2d": ["gymnasium>=1.0", "box2d>=2.3.10"],

@@ -13,14 +13,14 @@ __version__ = "0.1.0"
 
 _HOMES: dict[str, str] = {
     "Config": "a3c_tf.config",
-    "UsageError": "a3c_tf.config",
-    "RunError": "a3c_tf.config",
-    "build_graph": "a3c_tf.acnet",
-    "train": "a3c_tf.trainer",
-    "resume": "a3c_tf.trainer",
-    "Result": "a3c_tf.trainer",
-    "load_policy": "a3c_tf.evaluation",
-    "evaluate": "a3c_tf.evaluation",
+    "UsageError": "a3c_tf.errors",
+    "RunError": "a3c_tf.errors",
+    "build_graph": "a3c_tf.algorithms.a3c",
+    "train": "a3c_tf.training.trainer",
+    "resume": "a3c_tf.training.trainer",
+    "Result": "a3c_tf.training.trainer",
+    "load_policy": "a3c_tf.playing.evaluate",
+    "evaluate": "a3c_tf.playing.evaluate",
 }
 
 __all__ = [*_HOMES, "__version__"]

@@ -2,7 +2,7 @@
 
 import sys
 
-from a3c_tf.cli import main
+from a3c_tf.commands.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -193,7 +193,7 @@ def run(
     for name, value in [("n_workers", n_workers), ("ep_max", ep_max), ("ep_len", ep_len)]:
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value!r}")
-    from a3c_tf.tf1 import tf  # not above: a program's --help can then show the defaults at once
+    from a3c_tf.graph.tf1 import tf
 
     coord = tf.train.Coordinator(clean_stop_exception_types=[])
     handoff: Handoff[int] = Handoff(coord, min_batch_size)

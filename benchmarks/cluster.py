@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from costly import ComputingInPython, Costly, SleepingLonger
 
-from a3c_tf.cluster import GlobalNetwork, LocalNetworks
 from a3c_tf.config import Config
-from a3c_tf.spaces import ActionSpec, ObservationSpec
-from a3c_tf.tables import read_columns
-from a3c_tf.trainer import train
+from a3c_tf.distributed.parameter_server import GlobalNetwork, LocalNetworks
+from a3c_tf.environments.spaces import ActionSpec, ObservationSpec
+from a3c_tf.runs.tables import read_columns
+from a3c_tf.training.trainer import train
 
 PENDULUM = ObservationSpec((3,)), ActionSpec((1,), (-2.0,), (2.0,))
 N_CALLS = 4000
@@ -32,7 +32,7 @@ EPISODE = 50
 """steps of an episode"""
 SERVER = """
 import sys
-from a3c_tf import cluster
+from a3c_tf.distributed import parameter_server
 print(cluster.serve("localhost:0"), flush=True)
 sys.stdin.read()
 """

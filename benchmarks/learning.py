@@ -28,9 +28,11 @@ from typing import Any
 import learning_figures
 import numpy as np
 
-from a3c_tf.config import Config, UsageError, env_key
-from a3c_tf.programs import exit_code
-from a3c_tf.tables import read_columns
+from a3c_tf.commands.exit_codes import exit_code
+from a3c_tf.config import Config
+from a3c_tf.environment_names import env_key
+from a3c_tf.errors import UsageError
+from a3c_tf.runs.tables import read_columns
 
 FIRST_START = 10_000
 """seed of the first evaluation episode: used in neither training nor selection"""
@@ -158,8 +160,8 @@ def run_one(config: Config, out: Path, plays: int) -> Path:
         if Config.read(folder / "config.json").replace(log_dir=None) != config:
             raise UsageError(f"{folder}: holds a run with other settings; name another --out")
         return folder
-    from a3c_tf.evaluation import evaluate, load_policy
-    from a3c_tf.trainer import train
+    from a3c_tf.playing.evaluate import evaluate, load_policy
+    from a3c_tf.training.trainer import train
 
     with tempfile.TemporaryDirectory(dir=out, prefix="unfinished-") as unfinished:
         run = Path(unfinished) / "run"

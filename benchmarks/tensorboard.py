@@ -16,14 +16,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from a3c_tf import events, trainer
 from a3c_tf.config import Config
+from a3c_tf.runs import tensorboard
+from a3c_tf.training import trainer
 
 EPISODES = 10
 """of a block, of all workers together"""
 
 
-class Alternating(events.Events):
+class Alternating(tensorboard.Events):
     """Writes in every other block of each two pairs: with, without, without, with."""
 
     speeds: tuple[list[float], list[float]] = ([], [])
@@ -53,7 +54,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=75)
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args()
-    events.HISTOGRAMS_SECONDS /= 10
+    tensorboard.HISTOGRAMS_SECONDS /= 10
     trainer.Events = Alternating  # type: ignore[misc,assignment]
     episodes = 2 * EPISODES * (arguments.pairs + 1)  # the first pair warms up
     with tempfile.TemporaryDirectory() as folder:

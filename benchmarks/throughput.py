@@ -32,13 +32,13 @@ import gym
 import numpy as np
 from costly import Computing, Costly, Sleeping
 
-from a3c_tf import trainer
-from a3c_tf.acnet import ACNet, NetCalls, build_graph
+from a3c_tf.algorithms.a3c import ACNet, NetCalls, build_graph
 from a3c_tf.config import Config
-from a3c_tf.counters import Counters
-from a3c_tf.envs import make_env
-from a3c_tf.tf1 import tf
-from a3c_tf.worker import Worker
+from a3c_tf.environments.environment import make_env
+from a3c_tf.graph.tf1 import tf
+from a3c_tf.training import trainer
+from a3c_tf.training.counters import Counters
+from a3c_tf.training.worker import Worker
 
 ENV = "Pendulum-v1"
 EPISODE = 200

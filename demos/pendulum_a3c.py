@@ -10,8 +10,8 @@ import re
 import sys
 from typing import Any, NoReturn
 
-from a3c_tf import programs, training
-from a3c_tf.config import UsageError
+from a3c_tf.commands import exit_codes, train
+from a3c_tf.errors import UsageError
 
 
 class Parser(argparse.ArgumentParser):
@@ -66,8 +66,8 @@ def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
 def main() -> int:
     arguments = parse_arguments()
     given = given_settings(arguments)
-    return training.train(given, arguments.preset, arguments.resume, arguments.verbose, arguments.show)
+    return train.train(given, arguments.preset, arguments.resume, arguments.verbose, arguments.show)
 
 
 if __name__ == "__main__":
-    sys.exit(programs.exit_code(main))
+    sys.exit(exit_codes.exit_code(main))

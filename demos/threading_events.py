@@ -66,7 +66,7 @@ def ignore(text: str) -> None:
 def import_tensorflow() -> None:
     """Import TensorFlow; Ctrl-C meanwhile leaves at once, since an interrupted import has nothing useful to say."""
     before = signal.signal(signal.SIGINT, lambda *_: leave_at_once())
-    importlib.import_module("a3c_tf.tf1")
+    importlib.import_module("a3c_tf.graph.tf1")
     signal.signal(signal.SIGINT, before)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from a3c_tf.config import Config
-from a3c_tf.spaces import ActionSpec, ObservationSpec
+from a3c_tf.environments.spaces import ActionSpec, ObservationSpec
 
 # A shell that starts the tests in the background has Ctrl-C ignored, by them and by all that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -88,7 +88,7 @@ def read_rows(run_folder: Path) -> list[dict[str, str]]:
 
 def final_weights(run_folder: Path) -> dict[str, np.ndarray]:
     """All variables of a run's last checkpoint, read as anybody would."""
-    from a3c_tf.tf1 import tf
+    from a3c_tf.graph.tf1 import tf
 
     prefix = tf.train.latest_checkpoint(str(run_folder / "checkpoints"))
     assert prefix, "there is no checkpoint"
@@ -99,7 +99,7 @@ def final_weights(run_folder: Path) -> dict[str, np.ndarray]:
 @pytest.fixture(scope="session")
 def toy_run(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A finished training of two workers, ten episodes of five steps. Nobody changes its folder."""
-    from a3c_tf.trainer import train
+    from a3c_tf.training.trainer import train
 
     folder = tmp_path_factory.mktemp("toy") / "run"
     return train(small_config(env=toy_env, workers=2, max_episodes=10, log_dir=str(folder)), show="none")

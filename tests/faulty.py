@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from a3c_tf.commands.exit_codes import exit_code
 from a3c_tf.config import Config
-from a3c_tf.programs import exit_code
 
 ROOT = Path(__file__).parent.parent
 START_SECONDS = 90
@@ -122,7 +122,7 @@ def newest(run: Path, folder: str = "checkpoints") -> Path:
 
 
 def tensors(prefix: Path) -> dict[str, Any]:
-    from a3c_tf.tf1 import tf
+    from a3c_tf.graph.tf1 import tf
 
     reader = tf.train.load_checkpoint(str(prefix))
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
@@ -224,7 +224,7 @@ def main() -> int:
     run, resumed, fill = told.pop("run"), told.pop("resume", False), told.pop("fill", None)
     env = getattr(sys.modules["tests.faulty"], told.pop("env", "Env"))
     env = filling(env, **fill) if fill else env
-    from a3c_tf.trainer import resume, train
+    from a3c_tf.training.trainer import resume, train
 
     if resumed:
         resume(run, "none", env=env, **told)

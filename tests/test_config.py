@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from a3c_tf.config import PRESETS, Config, UsageError
+from a3c_tf.config import Config
+from a3c_tf.errors import UsageError
+from a3c_tf.presets import PRESETS
 from tests.conftest import ToyEnv, small_config
 
 ORIGINAL = {

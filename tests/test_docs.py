@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from a3c_tf import cli
+from a3c_tf.commands import cli
 from tests.conftest import ROOT
 
 DOCUMENTS = ("README.md", "docs/usage.md", "docs/environments.md", "docs/handoff.md", "docs/original.md")

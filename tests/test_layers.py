@@ -1,10 +1,11 @@
-"""What each module may import, read from its source: numbers → graph → session door → threads."""
+"""The wings of the package and their order, read from the imports: an arrow goes to a lower wing only."""
 
 from __future__ import annotations
 
 import ast
 import importlib
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,141 +13,132 @@ import pytest
 
 from tests.conftest import ROOT, run_python
 
-# Layer by layer, lowest first; a new module gets its line here.
-LAYERS: dict[str, dict[str, set[str]]] = {
-    "numbers": {
-        "config": set(),
-        "affinity": set(),
-        "files": {"config"},
-        "counters": set(),
-        "returns": {"numpy"},
-        "spaces": {"numpy", "config", "files"},
-        "envs": {"numpy", "config", "spaces"},
-        "runs": {"filelock", "config", "files"},
-        "tables": {"numpy", "config", "files"},
-        "plotting": {"numpy", "matplotlib", "config", "files", "runs", "tables"},
-        "programs": {"config"},
-        "netns": set(),
-    },
-    "graph": {
-        "tf1": {"tensorflow"},
-        "networks": {"tf1"},
-        "policies": {"numpy", "spaces", "tf1", "networks"},
-        "optimizers": {"config", "tf1"},
-        "normalization": {"numpy", "tf1"},
-        "acnet": {"normalization", "config", "spaces", "tf1", "networks", "policies", "optimizers"},
-    },
-    "session door": {
-        "session": {"tf1"},
-        "cluster": {*("numpy", "config", "spaces", "tf1", "normalization", "optimizers", "acnet", "session")},
-    },
-    "threads": {
-        "worker": {"numpy", "config", "envs", "returns"},
-        "checkpoint": {"numpy", "config", "files", "tf1", "acnet", "session"},
-        "events": {"numpy", "config", "files", "counters", "runs", "tf1", "worker"},
-        "metrics": {"tqdm", "config", "files", "counters", "events", "runs", "tables", "checkpoint", "worker"},
-        "evaluation": {
-            *("numpy", "config", "envs", "files", "runs", "spaces", "tables", "tf1", "acnet", "session", "checkpoint")
-        },
-        "remote": {"numpy", "config", "counters", "cluster", "worker"},
-        "away": {"config", "envs", "spaces", "tf1", "cluster", "remote", "worker"},
-        "child": {"config", "spaces", "netns", "cluster", "away"},
-        "launcher": {"config", "counters", "netns", "spaces", "cluster", "remote", "worker"},
-        "ledger": {"config", "counters", "checkpoint", "evaluation", "metrics", "worker"},
-        "trainer": {
-            *("numpy", "config", "envs", "files", "runs", "plotting", "spaces", "tables", "tf1"),
-            *("acnet", "affinity", "session", "worker", "metrics", "checkpoint", "evaluation", "events", "ledger"),
-            *("cluster", "launcher", "remote"),
-        },
-        "hosts": {*("config", "spaces", "tf1", "session", "cluster", "remote", "away", "launcher", "trainer")},
-        "export": {"config", "policies", "spaces", "tf1", "acnet", "session", "checkpoint", "evaluation"},
-        "video": {"numpy", "imageio", "config", "envs", "evaluation"},
-        "handoff": set(),
-        "threading_demo": {"handoff", "tf1"},
-    },
-    "programs": {
-        "training": {"config", "programs", "plotting", "trainer"},
-        "commands": {
-            *("tyro", "config", "programs", "runs", "plotting", "evaluation", "export", "video", "training", "hosts")
-        },
-        "cli": {"__version__", "config", "programs", "commands"},
-        "__main__": {"cli"},
-    },
+# From the ground up, each with the packages of others that it may import; a new wing gets its line here.
+WINGS: dict[str, set[str]] = {
+    "ground": set(),
+    "environments": {"numpy"},
+    "graph": {"numpy", "tensorflow"},
+    "algorithms": {"numpy"},
+    "runs": {"numpy", "filelock", "matplotlib", "tqdm"},
+    "playing": {"numpy", "imageio"},
+    "training": {"numpy"},
+    "distributed": {"numpy"},
+    "commands": {"tyro"},
 }
-MAY_IMPORT = {module: allowed for layer in LAYERS.values() for module, allowed in layer.items()}
-LAYER_OF = {module: number for number, layer in enumerate(LAYERS.values()) for module in layer}
+BESIDE_COMMANDS = {"threading_demo", "__main__", "__init__"}
 HEAVY = {"tensorflow", "gym", "gymnasium", "matplotlib", "tqdm", "pygame", "tyro", "imageio"}
+NO_TENSORFLOW = ("ground", "environments")
+NO_TENSORFLOW_EITHER = ("training.worker", "training.counters", "algorithms.returns", "runs.folder", "runs.plotting")
 
-SOURCES = {path.stem: path for path in sorted((ROOT / "a3c_tf").glob("*.py")) if path.stem != "__init__"}
+PACKAGE = ROOT / "a3c_tf"
+SOURCES = {
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if path.stem != "__init__"
+}
 PROGRAMS = sorted((ROOT / "demos").glob("*.py"))
-STANDARD = set(__import__("sys").stdlib_module_names)
+
+
+def wing_of(module: str) -> str:
+    """A module's wing; flat ones are the ground's, but for those beside the commands."""
+    first, dot, _ = module.partition(".")
+    if dot:
+        return first
+    return "commands" if first in BESIDE_COMMANDS else "ground"
 
 
 def imports(source: Path) -> Iterator[tuple[str, bool]]:
-    """(module, whether it is imported when the file is) of each import; our own modules by their stem."""
+    """(module, whether it is imported when the file is) of each import; our own modules without the package."""
     tree = ast.parse(source.read_text(encoding="utf-8"))
-    at_once = {id(node) for node in ast.walk(tree)}
-    for function in ast.walk(tree):
-        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            at_once -= {id(node) for node in ast.walk(function)}
+    later = {
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for node in ast.walk(function)
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{source.name}: imports are absolute"
-            names = [f"a3c_tf.{alias.name}" for alias in node.names] if node.module == "a3c_tf" else [node.module or ""]
+            names = [_module_in(node.module or "", alias.name) for alias in node.names]
         else:
             continue
         for name in names:
-            parts = name.split(".")
-            yield (parts[1] if parts[0] == "a3c_tf" else parts[0]), id(node) in at_once
+            yield name.removeprefix("a3c_tf."), id(node) not in later
 
 
-def imported(module: str) -> set[str]:
-    return {name for name, _ in imports(SOURCES[module]) if name not in STANDARD}
+def _module_in(module: str, name: str) -> str:
+    """``from module import name`` may name a module of ours: that one."""
+    if module.partition(".")[0] != "a3c_tf":
+        return module
+    is_module = f"{module}.{name}".removeprefix("a3c_tf.") in SOURCES
+    return f"{module}.{name}" if is_module or module == "a3c_tf" else module
 
 
-def test_every_module_has_its_line_in_the_table() -> None:
-    assert set(SOURCES) == set(MAY_IMPORT)
+OURS = {module: {name for name, _ in imports(path) if name in SOURCES} for module, path in SOURCES.items()}
 
 
-def test_the_table_itself_goes_one_way() -> None:
-    for module, allowed in MAY_IMPORT.items():
-        higher = {name for name in allowed if LAYER_OF.get(name, -1) > LAYER_OF[module]}
-        assert not higher, f"{module} may not import {higher}: a higher layer"
+def test_every_folder_is_a_wing() -> None:
+    assert {wing_of(module) for module in SOURCES} == set(WINGS)
 
 
 @pytest.mark.parametrize("module", sorted(SOURCES))
-def test_a_module_imports_only_what_the_table_allows(module: str) -> None:
-    assert imported(module) <= MAY_IMPORT[module]
+def test_an_arrow_goes_to_a_lower_wing_only(module: str) -> None:
+    order = list(WINGS)
+    higher = {name for name in OURS[module] if order.index(wing_of(name)) > order.index(wing_of(module))}
+    # TODO(house): neither may look up
+    if module == "training.trainer":
+        higher -= {name for name in higher if name.startswith("distributed.")}
+    if module == "environments.spaces":
+        higher -= {"runs.files"}
+    assert not higher
 
 
-def test_the_table_allows_nothing_that_is_not_used() -> None:
-    unused = {module: MAY_IMPORT[module] - imported(module) for module in SOURCES if module in MAY_IMPORT}
-    assert not {module: names for module, names in unused.items() if names}
+def test_no_circle() -> None:
+    left = dict(OURS)
+    while free := [module for module, needs in left.items() if not needs & set(left)]:
+        for module in free:
+            del left[module]
+    assert not left, "each of these imports another of them"
+
+
+def test_each_wing_uses_its_own_packages_of_others() -> None:
+    used: dict[str, set[str]] = {wing: set() for wing in WINGS}
+    for module, path in SOURCES.items():
+        foreign = {name.partition(".")[0] for name, _ in imports(path)} - set(sys.stdlib_module_names)
+        used[wing_of(module)] |= {name for name in foreign if name != "__version__" and name not in SOURCES} - {
+            name.partition(".")[0] for name in SOURCES
+        }
+    assert used == WINGS
 
 
 def test_only_tf1_imports_tensorflow_in_the_programs_too() -> None:
     importing = {
-        path.stem for path in [*SOURCES.values(), *PROGRAMS] if "tensorflow" in {name for name, _ in imports(path)}
+        module
+        for module, path in [*SOURCES.items(), *((path.stem, path) for path in PROGRAMS)]
+        if "tensorflow" in {name.partition(".")[0] for name, _ in imports(path)}
     }
-    assert importing == {"tf1"}
+    assert importing == {"graph.tf1"}
 
 
-@pytest.mark.parametrize("module", [*LAYERS["numbers"], "worker"])
-def test_numbers_and_the_worker_know_no_tensorflow_however_far_one_follows_their_imports(module: str) -> None:
-    seen, waiting = set(), [module]
+@pytest.mark.parametrize(
+    "module", [*(module for module in SOURCES if wing_of(module) in NO_TENSORFLOW), *NO_TENSORFLOW_EITHER]
+)
+def test_these_reach_no_tensorflow_however_far_one_follows_their_imports(module: str) -> None:
+    seen: set[str] = set()
+    waiting = [module]
     while waiting:
         name = waiting.pop()
         if name not in seen:
             seen.add(name)
-            waiting += imported(name) if name in SOURCES else []
-    assert not seen & {"tf1", "tensorflow"}
+            waiting += OURS[name]
+    assert "graph.tf1" not in seen
 
 
 def test_environments_and_pictures_are_imported_inside_functions() -> None:
     for path in SOURCES.values():
-        at_once = {name for name, now in imports(path) if now}
+        at_once = {name.partition(".")[0] for name, now in imports(path) if now}
         assert not at_once & {"gym", "gymnasium", "matplotlib", "pygame", "imageio"}, path.name
 
 
@@ -171,7 +163,7 @@ def without_texts(tree: ast.Module) -> ast.Module:
 
 def test_everything_that_is_used_of_tensorflow_is_there() -> None:
     """Names inside functions too, which an import alone would not try."""
-    from a3c_tf.tf1 import tf
+    from a3c_tf.graph.tf1 import tf
 
     for path in SOURCES.values():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -205,9 +197,9 @@ print(before == after, sorted({HEAVY!r} & set(sys.modules)))
 
 def test_the_packages_names_are_found_and_others_are_refused() -> None:
     import a3c_tf
-    import a3c_tf.trainer
+    import a3c_tf.training.trainer
 
-    assert a3c_tf.train is a3c_tf.trainer.train
+    assert a3c_tf.train is a3c_tf.training.trainer.train
     assert all(getattr(a3c_tf, name) is not None for name in a3c_tf.__all__)
     with pytest.raises(AttributeError, match="no attribute 'learn'"):
         _ = a3c_tf.learn

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from a3c_tf.config import Config, UsageError
+from a3c_tf.config import Config
+from a3c_tf.errors import UsageError
 from tests.conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))

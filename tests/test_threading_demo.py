@@ -123,7 +123,7 @@ def test_what_the_last_update_raises_after_the_stop_comes_out_too():
 
 
 def test_an_out_of_range_error_is_not_taken_for_a_clean_stop():
-    from a3c_tf.tf1 import tf
+    from a3c_tf.graph.tf1 import tf
 
     def report(text: str) -> None:
         raise tf.errors.OutOfRangeError(None, None, "too far")

@@ -1,0 +1,1 @@
+"""The algorithms, a file each: their losses, targets and gradients."""

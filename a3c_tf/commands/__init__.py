@@ -1,0 +1,1 @@
+"""The command line ``a3c-tf``: what a person types, and how a program ends."""

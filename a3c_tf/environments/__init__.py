@@ -1,0 +1,1 @@
+"""Environments and their spaces, whatever library they come from."""

@@ -1,0 +1,1 @@
+"""TensorFlow 1 graphs on TensorFlow 2: layers, networks, policies, optimizers, sessions."""

@@ -1,0 +1,1 @@
+"""The training itself: workers, their threads, what they count, and the trainer."""
