@@ -29,6 +29,8 @@ class Config:
     """environment: an id of gym, `gymnasium:ID`, or in Python a callable that makes one"""
     preset_name: str = "classic"
     """the preset that these settings started from"""
+    algorithm: str = "a3c"
+    """what is trained: a3c"""
     seed: int | None = None
     """seed of weights, environments and exploration; without one a fresh seed is drawn and written down"""
 
@@ -145,6 +147,7 @@ class Config:
             object.__setattr__(self, "observation_scale", tuple(self.observation_scale))
             fits = all(isinstance(factor, (int, float)) and math.isfinite(factor) for factor in self.observation_scale)
             check.that("observation_scale", fits, "finite numbers, or None")
+        check.one_of("algorithm", "a3c")
         check.one_of("optimizer", "rmsprop", "adam")
         check.one_of("learning_rate_decay", "none", "linear")
         check.positive("actor_learning_rate")

@@ -6,30 +6,61 @@ import dataclasses
 import json
 from typing import NamedTuple
 
+import numpy as np
+
 
 class Episode(NamedTuple):
-    """What a worker tells of an episode that it finished."""
+    """An episode that a worker finished."""
 
     worker: str
+    """its name, ``W_0`` …"""
     episode_return: float
     """sum of the environment's own rewards"""
     length: int
     """steps"""
-    actor_loss: float
-    critic_loss: float
-    """losses of the episode's last rollout"""
-    more: tuple[float, ...] = ()
-    """what else the network reports of that rollout"""
 
 
 class FinishedEpisode(NamedTuple):
-    """What the common count says of an episode just finished."""
+    """The common count at the moment when an episode finished."""
 
     episode: int
     """its number among all workers' finished episodes, from 0"""
     running_return: float
     global_step: int
     """steps of all workers, those of rollouts still under way not included"""
+
+
+class Action(NamedTuple):
+    """Chosen actions [B, N_A] of a local network."""
+
+    for_environment: np.ndarray
+    """within the bounds"""
+    for_learner: np.ndarray
+    """the same, or the samples before they were clipped"""
+
+
+class Rollout(NamedTuple):
+    """What a worker collected: T steps of B environments side by side.
+
+    ============ ================= ====================================================================
+    field        shape             meaning
+    ============ ================= ====================================================================
+    observations [T + 1, B, …]     float32, what the network saw; the last row is where it stopped
+    actions      [T, B, N_A]       what the learner learns: float32, or int32 for discrete ones
+    rewards      [T, B]            float64, as the learner sees them
+    discounts    [T, B]            float64, γ; 0 where the state after the step is worth 0
+    episodes                       the episodes that finished with it
+    ============ ================= ====================================================================
+
+    The state after a step is worth 0 where the episode terminated, and where it was cut by a time limit
+    unless ``bootstrap_at_time_limit``. The arrays are the rollout's own: nobody writes into them later.
+    """
+
+    observations: np.ndarray
+    actions: np.ndarray
+    rewards: np.ndarray
+    discounts: np.ndarray
+    episodes: tuple[Episode, ...]
 
 
 @dataclasses.dataclass

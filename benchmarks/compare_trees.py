@@ -3,9 +3,9 @@
 python benchmarks/compare_trees.py BEFORE AFTER            with the Python that runs it; a minute
 python benchmarks/compare_trees.py BEFORE AFTER --steps 50000
 
-Each checkout trains every recipe below with one worker and a seed, through its own ``python -m a3c_tf train``. The rows of
-``metrics.csv`` and ``evaluations.csv`` (``wall_time`` aside) and every tensor of the last checkpoint, optimizer
-slots and the run's state among them, and of the best policy are compared. Exit code 1 if anything differs.
+Each checkout trains every recipe below with one worker and a seed, through its own ``python -m a3c_tf train``.
+The rows of ``metrics.csv`` and ``evaluations.csv`` (``wall_time`` aside) and every tensor of the last checkpoint,
+optimizer slots and the run's state among them, and of the best policy are compared. Exit code 1 if anything differs.
 """
 
 from __future__ import annotations

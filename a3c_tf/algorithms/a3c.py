@@ -1,54 +1,52 @@
-"""The A3C graph: one global network, one local network for each worker, push and pull between them."""
+"""A3C: an actor and a critic, their losses and gradients, and what a worker's rollout teaches them.
+
+``ACNet`` is the global network. Each class after it adds one thing to the one before: to act, to have
+gradients, to push and pull. ``A3CLearner`` is one step of learning, from a rollout to the push.
+
+Source: Mnih et al. 2016, algorithm S3, section 4 (losses) and section 9 (continuous actions).
+"""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
+
+from a3c_tf.algorithms.calls import NetCalls
+from a3c_tf.algorithms.returns import lambda_returns, n_step_returns
+from a3c_tf.algorithms.rollouts import batch, check_finite
 from a3c_tf.config import Config
-from a3c_tf.environments.spaces import AnyActionSpec, ObservationSpec, action_spec, observation_spec
-from a3c_tf.errors import UsageError
-from a3c_tf.graph import networks
+from a3c_tf.environments.spaces import AnyActionSpec, ObservationSpec
+from a3c_tf.graph import networks, sync
 from a3c_tf.graph.normalization import ObservationStatistics
-from a3c_tf.graph.optimizers import Optimizers
+from a3c_tf.graph.optimizers import Optimizers, Part, clipped_gradients
 from a3c_tf.graph.policies import policy_for
-from a3c_tf.graph.tf1 import quiet_deprecations, tf
+from a3c_tf.graph.tf1 import tf
+from a3c_tf.records import Rollout
 
 Tensor = Any
 Operation = Any
-Call = Callable[..., list[Any]]
-
-GLOBAL_NET_SCOPE = "Global_Net"
 
 
 class ACNet:
-    """An actor and a critic in one scope. What it can do depends on what it is given.
+    """An actor and a critic in one scope.
 
-    Alone it is a network (the global one), with ``acts`` one that chooses actions; with ``global_ac`` it
-    is a local copy that acts and pulls, and with ``optimizers`` too it learns and pushes: a worker's.
-    With ``learns`` it acts and has gradients, and the global network is somewhere else.
+    ============  ==========  ===========================================================================
+    attribute     shape       meaning
+    ============  ==========  ===========================================================================
+    s             [B, …]      observations in the space's shape (placeholder ``S``, unless a tensor is given)
+    flat_s        [B, N_S]    the same, flat
+    v             [B, 1]      state values
+    policy                    the distribution over actions, on the actor's last layer
+    a_params                  the actor's variables
+    c_params                  the critic's variables
+    statistics                of the observations, if they are normalized, else None
+    params                    all variables made while the network is built, the trainable ones first
+    parts                     what one optimizer updates: actor and critic, or both with ``joint_loss``
+    ============  ==========  ===========================================================================
 
-    =============  ==========  ==================================================================
-    attribute      shape       meaning
-    =============  ==========  ==================================================================
-    s              [B, N_S]    observations (placeholder ``S``, unless a tensor is given)
-    v              [B, 1]      state values
-    noise          [B, N_A]    standard normal numbers that the samples are made from
-    sample         [B, N_A]    sampled actions
-    A              [B, N_A]    sampled actions, clipped to the bounds
-    a_his          [B, N_A]    the actions taken (placeholder ``A``)
-    v_target       [B, 1]      value targets (placeholder ``Vtarget``)
-    a_loss c_loss  scalar      mean over the batch of -exp_v, and of the squared TD error
-    exp_v          [B, 1]      log π(a|s) · TD error + β · entropy
-    =============  ==========  ==================================================================
-
-    ``a_params``/``c_params`` and ``a_grads``/``c_grads`` are the actor's and the critic's variables and
-    local gradients; ``update_a_op``/``update_c_op`` push the gradients to the global network and
-    ``pull_a_params_op``/``pull_c_params_op`` copy its variables here. All are float32, but discrete actions int32.
-    ``pull_op`` is those and, if observations are normalized, a copy of their statistics.
-
-    Source: Mnih et al. 2016, algorithm S3, section 4 (losses) and section 9 (continuous actions).
+    All tensors are float32, but discrete actions int32.
     """
 
     def __init__(
@@ -57,210 +55,208 @@ class ACNet:
         observations: ObservationSpec,
         actions: AnyActionSpec,
         config: Config,
-        global_ac: ACNet | None = None,
-        optimizers: Optimizers | None = None,
-        acts: bool = False,
         s: Tensor | None = None,
-        learns: bool = False,
     ) -> None:
-        self.scope = scope
+        self.scope, self.config = scope, config
+        self._observations, self._actions = observations, actions
         with tf.variable_scope(scope, use_resource=True):
-            self.s = tf.placeholder(tf.float32, [None, observations.size], "S") if s is None else s
-            self._build_networks(observations, actions, config)
-            learns = learns or optimizers is not None
-            if acts or global_ac or learns:
-                self._build_acting(config)
-            if learns:
-                self.a_his = tf.placeholder(actions.dtype, [None, actions.size], "A")
-                self.v_target = tf.placeholder(tf.float32, [None, 1], "Vtarget")
-                self._build_losses(config)
-                self._build_gradients(config)
-                self._build_report()
-        if global_ac:
-            with tf.name_scope("sync"):
-                self._build_pull(global_ac)
-                if optimizers:
-                    self._build_push(global_ac, optimizers)
+            self.s = tf.placeholder(tf.float32, [None, *observations.shape], "S") if s is None else s
+            self._build()
 
-    def _build_networks(self, observations: ObservationSpec, actions: AnyActionSpec, config: Config) -> None:
-        self.statistics = ObservationStatistics(observations.size) if config.normalize_observations else None
-        seen = self.s
-        if self.statistics:
-            seen = self.statistics.normalized(self.s)
-        elif config.observation_scale is not None:
-            seen = _scaled(self.s, observations, config.observation_scale)
+    def _build(self) -> None:
+        """Build everything in the scope; each class after this one adds to it."""
+        config = self.config
+        self.flat_s = networks.flattened(self.s, self._observations)
+        self.statistics = ObservationStatistics(self._observations.size) if config.normalize_observations else None
+        seen = self.statistics.normalized(self.flat_s) if self.statistics else networks.scaled(self.flat_s, config)
         with tf.variable_scope("actor"):
-            self.policy = policy_for(networks.actor_hidden(seen, config.actor_hidden), actions)
+            self.policy = policy_for(networks.actor_hidden(seen, config.actor_hidden), self._actions)
         with tf.variable_scope("critic"):
             self.v = networks.critic(seen, config.critic_hidden)
-        self.a_params = tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES, f"{self.scope}/actor/")
-        self.c_params = tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES, f"{self.scope}/critic/")
+        self.a_params = self._variables(tf.GraphKeys.TRAINABLE_VARIABLES, "actor/")
+        self.c_params = self._variables(tf.GraphKeys.TRAINABLE_VARIABLES, "critic/")
+        # now, before an optimizer makes its slots in the same scope
+        self.params = self._variables(tf.GraphKeys.TRAINABLE_VARIABLES)
+        self.params += [v for v in self._variables(tf.GraphKeys.GLOBAL_VARIABLES) if not v.trainable]
+        self.parts = self._parts()
 
-    @property
-    def params(self) -> list[Any]:
-        """All variables of the scope: what makes the policy and its value."""
-        return [*self.a_params, *self.c_params, *([self.statistics.sums] if self.statistics else [])]
+    def _variables(self, collection: str, below: str = "") -> list[Any]:
+        prefix = f"{self.scope}/{below}"
+        return [variable for variable in tf.get_collection(collection) if variable.op.name.startswith(prefix)]
 
-    def _build_acting(self, config: Config) -> None:
-        self.policy.wrap(config.sigma_floor)
+    def _parts(self) -> list[Part]:
+        """Raises ``ValueError`` for a trainable variable that would never be updated."""
+        config = self.config
+        trainable = self._variables(tf.GraphKeys.TRAINABLE_VARIABLES)
+        if config.joint_loss:
+            return [Part("actor and critic", "", trainable, config.actor_learning_rate)]
+        ours = {variable.ref() for variable in (*self.a_params, *self.c_params)}
+        if others := [variable.op.name for variable in trainable if variable.ref() not in ours]:
+            raise ValueError(f"{others[0]}: belongs to neither actor nor critic: expected joint_loss = True")
+        return [
+            Part("actor", "A", self.a_params, config.actor_learning_rate),
+            Part("critic", "C", self.c_params, config.critic_learning_rate),
+        ]
+
+
+class ActingACNet(ACNet):
+    """A network that chooses actions: a trained policy's, or an evaluation's.
+
+    ============  ==========  ===========================================================================
+    attribute     shape       meaning
+    ============  ==========  ===========================================================================
+    noise         [B, N_A]    standard normal numbers that the samples are made from (placeholder)
+    sample        [B, N_A]    sampled actions
+    A             [B, N_A]    sampled actions, clipped to the bounds
+    ============  ==========  ===========================================================================
+    """
+
+    def _build(self) -> None:
+        super()._build()
+        self.policy.wrap(self.config.sigma_floor)
         with tf.name_scope("choose_a"):
             self.sample, self.noise = self.policy.sample()
             self.A = self.policy.clip(self.sample)
 
-    def _build_losses(self, config: Config) -> None:
-        td = tf.subtract(self.v_target, self.v, name="TD_error")
-        with tf.name_scope("c_loss"):
-            self.c_loss = tf.reduce_mean(tf.square(td))
-        with tf.name_scope("a_loss"):
-            # the critic learns from c_loss alone: no gradient through the advantage
-            exp_v = self.policy.log_prob(self.a_his) * tf.stop_gradient(td)
-            self.exp_v = config.entropy_coefficient * self.policy.entropy() + exp_v
-            self.a_loss = tf.reduce_mean(-self.exp_v)
 
-    def _build_gradients(self, config: Config) -> None:
-        split = len(self.a_params)
+class LearningACNet(ActingACNet):
+    """A network with losses and gradients.
+
+    =============  ==========  ==========================================================================
+    attribute      shape       meaning
+    =============  ==========  ==========================================================================
+    a_his          [B, N_A]    the actions taken (placeholder ``A``)
+    v_target       [B, 1]      value targets (placeholder ``Vtarget``)
+    rollout                    the three placeholders that a rollout is fed to
+    a_loss c_loss  scalar      mean over the batch of -exp_v, and of the squared TD error
+    exp_v          [B, 1]      log π(a|s) · TD error + β · entropy
+    gradients                  [part][variable] as pushed, scaled down to ``max_grad_norm``
+    report         scalars     what is reported of a rollout, by the name that TensorBoard shows it under
+    =============  ==========  ==========================================================================
+    """
+
+    def _build(self) -> None:
+        super()._build()
+        self.a_his = tf.placeholder(self._actions.dtype, [None, self._actions.size], "A")
+        self.v_target = tf.placeholder(tf.float32, [None, 1], "Vtarget")
+        self.rollout = [self.s, self.a_his, self.v_target]
+        self._build_losses()
         with tf.name_scope("local_grad"):
-            if config.joint_loss:
-                self.loss = self.a_loss + self.c_loss
-                self._unclipped = tf.gradients(self.loss, self.a_params + self.c_params)
-                grads = _clipped(self._unclipped, config.max_grad_norm)
-                self.a_grads, self.c_grads = grads[:split], grads[split:]
-            else:
-                actor, critic = tf.gradients(self.a_loss, self.a_params), tf.gradients(self.c_loss, self.c_params)
-                self._unclipped = actor + critic
-                self.a_grads = _clipped(actor, config.max_grad_norm)
-                self.c_grads = _clipped(critic, config.max_grad_norm)
-
-    def _build_report(self) -> None:
-        """What is told of a rollout, each scalar by the name that TensorBoard shows it under."""
+            losses = [self.a_loss + self.c_loss] if self.config.joint_loss else [self.a_loss, self.c_loss]
+            self.gradients, unscaled = clipped_gradients(losses, self.parts, self.config.max_grad_norm)
         with tf.name_scope("report"):
             self.report = {
                 "loss/actor": self.a_loss,
                 "loss/critic": self.c_loss,
                 **self.policy.report(),
                 "value/mean": tf.reduce_mean(self.v),
-                "gradient/norm": tf.linalg.global_norm(self._unclipped),
+                "gradient/norm": tf.linalg.global_norm(unscaled),
             }
 
-    def _build_pull(self, global_ac: ACNet) -> None:
-        with tf.name_scope("pull"):
-            self.pull_a_params_op = _copy_all(self.a_params, global_ac.a_params)
-            self.pull_c_params_op = _copy_all(self.c_params, global_ac.c_params)
-            self.pull_op = [*self.pull_a_params_op, *self.pull_c_params_op]
-            if self.statistics and global_ac.statistics:
-                self.pull_op += _copy_all([self.statistics.sums], [global_ac.statistics.sums])
+    def _build_losses(self) -> None:
+        td = tf.subtract(self.v_target, self.v, name="TD_error")
+        with tf.name_scope("c_loss"):
+            self.c_loss = tf.reduce_mean(tf.square(td))
+        with tf.name_scope("a_loss"):
+            # the critic learns from c_loss alone: no gradient through the advantage
+            exp_v = self.policy.log_prob(self.a_his) * tf.stop_gradient(td)
+            self.exp_v = self.config.entropy_coefficient * self.policy.entropy() + exp_v
+            self.a_loss = tf.reduce_mean(-self.exp_v)
 
-    def _build_push(self, global_ac: ACNet, optimizers: Optimizers) -> None:
-        with tf.name_scope("push"):
-            self.update_a_op, self.update_c_op = optimizers.apply(
-                list(zip(self.a_grads, global_ac.a_params, strict=True)),
-                list(zip(self.c_grads, global_ac.c_params, strict=True)),
-            )
-            self.learning_rate_scale = optimizers.learning_rate_scale
-            pushed = [self.update_a_op, self.update_c_op]
-            if global_ac.statistics:
-                pushed.append(global_ac.statistics.add(self.s))
-        # Run together without an order, a pull may read a variable before its push. These assigns
-        # come after the push; sync/pull stays free of it, so that a pull alone needs no feed.
-        with tf.name_scope("push_then_pull"), tf.control_dependencies(pushed):
-            self.push_then_pull_op = tf.group(*_copy_all(self.params, global_ac.params))
+    @property
+    def a_grads(self) -> list[Tensor]:
+        """The actor's gradients, one for each of ``a_params``."""
+        return self._gradients_of(self.a_params)
 
-    def acting_calls(self, session: Door, config: Config) -> tuple[Call, Call]:
-        """``choose_action`` and ``value`` of ``NetCalls``, on a session of this network's graph."""
-        actions = [self.A, self.sample] if config.learner_sees_unclipped_action else [self.A]
-        return session.call(actions, [self.s, self.noise]), session.call([self.v], [self.s])
+    @property
+    def c_grads(self) -> list[Tensor]:
+        """The critic's gradients, one for each of ``c_params``."""
+        return self._gradients_of(self.c_params)
 
-    def calls(self, session: Door, config: Config) -> NetCalls:
-        """A local network's callables on a session of its graph.
-
-        Where there are other workers, the update that reports is made so that its CPU is theirs meanwhile.
-        """
-        rollout = [self.s, self.a_his, self.v_target]
-        if self.learning_rate_scale is not None:
-            rollout.append(self.learning_rate_scale)
-        return NetCalls(
-            *self.acting_calls(session, config),
-            update_global=session.call([], rollout, [self.push_then_pull_op]),
-            update_global_and_report=session.call(
-                list(self.report.values()), rollout, [self.push_then_pull_op], in_pool=config.worker_count > 1
-            ),
-            pull_global=session.call([], [], self.pull_op),
-        )
+    def _gradients_of(self, params: list[Any]) -> list[Tensor]:
+        gradients = [gradient for of_part in self.gradients for gradient in of_part]
+        variables = [variable.ref() for part in self.parts for variable in part.params]
+        return [gradients[variables.index(variable.ref())] for variable in params]
 
 
-class Door(Protocol):
-    """What a network needs of a session, whatever runs behind it."""
+class WorkerACNet(LearningACNet):
+    """``W_i``: a network beside the global one, in the same graph, with push and pull between them.
 
-    def call(
-        self, fetches: Sequence[Any], feeds: Sequence[Any] = (), targets: Sequence[Any] = (), in_pool: bool = False
-    ) -> Call:
-        """A callable from an array for each of ``feeds`` to an array for each of ``fetches``.
-
-        ``in_pool`` asks for another thread than the caller's to execute it.
-        """
-
-
-@dataclasses.dataclass(frozen=True)
-class NetCalls:
-    """The four calls of a local network, as ``worker.Net`` describes them."""
-
-    choose_action: Call
-    value: Call
-    update_global: Call
-    update_global_and_report: Call
-    pull_global: Call
-
-
-def _scaled(s: Tensor, observations: ObservationSpec, scale: tuple[float, ...]) -> Tensor:
-    if len(scale) != observations.size:
-        raise UsageError(
-            f"observation_scale = {scale}: expected a number for each of the {observations.size} dimensions of an "
-            f"observation, got {len(scale)}"
-        )
-    return tf.multiply(s, list(scale), name="scaled")
-
-
-def _clipped(gradients: list[Tensor], norm: float | None) -> list[Tensor]:
-    return gradients if norm is None else tf.clip_by_global_norm(gradients, norm)[0]
-
-
-def assign_all(targets: Sequence[Any], values: Sequence[Tensor]) -> list[Operation]:
-    """Operations that set variables to values; they return nothing, so nothing is copied."""
-    return [target.assign(value, read_value=False) for target, value in zip(targets, values, strict=True)]
-
-
-def _copy_all(targets: Sequence[Any], sources: Sequence[Any]) -> list[Operation]:
-    return assign_all(targets, [source.read_value() for source in sources])
-
-
-@dataclasses.dataclass(frozen=True)
-class A3CGraph:
-    """A built graph and its networks; ``worker_nets[i]`` has the scope ``W_i``."""
-
-    graph: Any
-    global_net: ACNet
-    worker_nets: list[ACNet]
-    graph_def: Any
-    """the graph as built, before anything that saves or evaluates is added: what TensorBoard shows"""
-    shared_variables: list[Any]
-    """the global network's variables and the optimizers' statistics: all that is learnt"""
-
-
-def build_graph(config: Config, observation_space: Any, action_space: Any) -> A3CGraph:
-    """Build ``Global_Net`` and ``W_0`` … for ``config.worker_count`` workers in a graph of their own.
-
-    The spaces are gym's or gymnasium's. Raises ``UsageError`` for spaces that the networks do not fit,
-    unbounded actions among them. The graph is still open: finalize it before the first worker runs.
+    =====================  =============================================================================
+    attribute              meaning
+    =====================  =============================================================================
+    update_a_op            pushes the actor's gradients to the global network
+    update_c_op            pushes the critic's; with ``joint_loss`` the same operation
+    pull_a_params_op       an operation for each of the actor's variables: copies the global one's here
+    pull_c_params_op       the same for the critic
+    pull_op                all that is pulled, a copy of the observations' statistics among them
+    push_then_pull_op      pushes all that is pushed, then pulls
+    learning_rate_scale    placeholder of what is left of a decaying learning rate, or None
+    =====================  =============================================================================
     """
-    observations, actions = observation_spec(observation_space), action_spec(action_space)
-    graph = tf.Graph()
-    with graph.as_default(), graph.device("/cpu:0"), quiet_deprecations():
-        tf.set_random_seed(config.seed)
-        global_net = ACNet(GLOBAL_NET_SCOPE, observations, actions, config)
-        optimizers = Optimizers(config)
-        worker_nets = [
-            ACNet(f"W_{i}", observations, actions, config, global_net, optimizers) for i in range(config.worker_count)
-        ]
-        local = {variable.ref() for net in worker_nets for variable in net.params}
-        shared = [variable for variable in tf.global_variables() if variable.ref() not in local]
-    return A3CGraph(graph, global_net, worker_nets, graph.as_graph_def(add_shapes=True), shared)
+
+    def __init__(
+        self,
+        scope: str,
+        observations: ObservationSpec,
+        actions: AnyActionSpec,
+        config: Config,
+        global_ac: ACNet,
+        optimizers: Optimizers,
+    ) -> None:
+        super().__init__(scope, observations, actions, config)
+        with tf.name_scope("sync"):
+            self.pull_op = sync.pull(self, global_ac)
+            updates, pushed = sync.push(self.gradients, self.flat_s, global_ac, optimizers)
+            self.push_then_pull_op = sync.push_then_pull(pushed, self, global_ac)
+        self.update_a_op, self.update_c_op = updates[0], updates[-1]
+        self.learning_rate_scale = optimizers.learning_rate_scale
+
+    @property
+    def pull_a_params_op(self) -> list[Operation]:
+        return self._pulls_of(self.a_params)
+
+    @property
+    def pull_c_params_op(self) -> list[Operation]:
+        return self._pulls_of(self.c_params)
+
+    def _pulls_of(self, params: list[Any]) -> list[Operation]:
+        variables = [variable.ref() for variable in self.params]
+        return [self.pull_op[variables.index(variable.ref())] for variable in params]
+
+
+class A3CLearner:
+    """Learns a worker's rollouts: reckons the value targets, pushes the gradients and pulls.
+
+    ``global_steps`` gives the steps of all workers so far, which a decaying learning rate follows.
+    """
+
+    def __init__(self, config: Config, net: NetCalls, global_steps: Callable[[], int]) -> None:
+        self._config, self._net, self._global_steps = config, net, global_steps
+
+    def learn(self, rollout: Rollout) -> dict[str, float]:
+        """Push and pull; returns the report, by TensorBoard's names, if an episode ended with the rollout.
+
+        Raises ``NotFiniteError``, before anything is pushed, for numbers that are not finite.
+        """
+        targets = self.value_targets(rollout)
+        check_finite(rollout, targets)
+        update = self._net.update_global_and_report if rollout.episodes else self._net.update_global
+        fed = (batch(rollout.observations[:-1]), batch(rollout.actions), targets.reshape(-1, 1))
+        return update(*fed, *self._learning_rate_scale()) or {}
+
+    def value_targets(self, rollout: Rollout) -> np.ndarray:
+        """Targets [T, B] float32: n-step returns, or λ-returns with ``gae_lambda`` below 1."""
+        rewards, discounts, gae_lambda = rollout.rewards, rollout.discounts, self._config.gae_lambda
+        if gae_lambda == 1:  # only the last value counts, and not even that after a terminal state
+            goes_on = discounts[-1].any()
+            bootstrap = self._net.value(rollout.observations[-1])[:, 0] if goes_on else np.zeros(len(discounts[-1]))
+            return n_step_returns(rewards, discounts, bootstrap)
+        next_values = self._net.value(batch(rollout.observations[1:])).reshape(rewards.shape)
+        return lambda_returns(rewards, discounts, next_values, gae_lambda)
+
+    def _learning_rate_scale(self) -> tuple[np.ndarray, ...]:
+        """What is fed beside the rollout: the part of the learning rate that is left, if it decays."""
+        if self._config.learning_rate_decay == "none":
+            return ()
+        return (np.array(self._config.learning_rate_scale(self._global_steps()), np.float32),)

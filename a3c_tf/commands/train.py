@@ -24,11 +24,11 @@ def train(given: dict[str, Any], preset: str | None, resume: str | None, verbose
     elif preset:
         given = {**given, "preset_name": preset}
     first = "tensorflow" not in sys.modules
-    from a3c_tf.training import trainer
+    from a3c_tf import api  # loads TensorFlow, so wrong settings are told before
 
     if first:
         gc.freeze()  # what was loaded stays to the end: Python need not search it for garbage, not even then
-    result = trainer.resume(resume, display, **given) if resume else trainer.train(config, display)
+    result = api.resume(resume, display, **given) if resume else api.train(config, display)
     tell(result)
     if show:
         from a3c_tf.runs import plotting

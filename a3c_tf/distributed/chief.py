@@ -19,7 +19,8 @@ from a3c_tf.config import Config
 from a3c_tf.distributed.parameter_server import Mirror, Packet, number_of_workers, workers_of
 from a3c_tf.errors import RunError
 from a3c_tf.records import Episode
-from a3c_tf.training.counters import Counters
+from a3c_tf.training.ledger import Ledger
+from a3c_tf.training.threads import EndedByForceError
 
 LEASE_ROLLOUTS = 20
 """steps of a budget are claimed for this many rollouts at once, so that not every rollout asks"""
@@ -44,7 +45,7 @@ class RemoteError(Exception):
         return f"\n{self.args[0]}"
 
 
-class HangingProcessError(RunError):
+class HangingProcessError(EndedByForceError):
     """A worker's process did not end when it was asked to, and was killed; the message says which."""
 
 
@@ -66,10 +67,10 @@ class RemoteLedger:
     ``steps`` are those of all workers, as of the last pull. ``stopped`` is set when the run is to end.
     """
 
-    def __init__(self, ask: Callable[..., Any], config: Config, steps: int) -> None:
+    def __init__(self, ask: Callable[..., Any], config: Config, steps: int, worker_episodes: dict[str, int]) -> None:
         self._ask, self._limited, self._before = ask, config.max_steps is not None, steps
         self._granted = 0
-        self.steps, self.stopped = steps, False
+        self.steps, self.stopped, self.worker_episodes = steps, False, worker_episodes
 
     def told(self, pushed: int, stop: bool) -> None:
         """Take what a pull brought beside the parameters."""
@@ -97,8 +98,8 @@ class RemoteLedger:
     def abandon_episode(self) -> None:
         self._ask("abandon_episode")
 
-    def episode(self, told: Episode) -> None:
-        self._ask("episode", *told)
+    def episode(self, episode: Episode, report: dict[str, float]) -> None:
+        self._ask("episode", episode, report)
 
 
 class Channel(Protocol):
@@ -150,9 +151,9 @@ class Keeper:
         self._restarts = config.restarts
         self.counters: Any = None
 
-    def open(self, counters: Counters, on_episode: Callable[[Episode], None], episodes: dict[str, int]) -> None:
+    def open(self, ledger: Ledger) -> None:
         """From now on the run's ledger counts."""
-        self.counters, self._on_episode, self._episodes = counters, on_episode, episodes
+        self.counters, self._episodes = ledger, ledger.worker_episodes
 
     def welcome(self, hello: dict[str, Any]) -> dict[str, Any]:
         """What a process that joins must know. Raises ``RunError`` if its environment is another."""
@@ -169,9 +170,9 @@ class Keeper:
             self.counters.settle_steps(taken, taken)
             self._pushed = pushed
 
-    def episode(self, told: Episode) -> None:
+    def episode(self, episode: Episode, report: dict[str, float]) -> None:
         self.refresh()
-        self._on_episode(told)
+        self.counters.episode(episode, report)
 
     def lease_steps(self, worker: int, wanted: int) -> int:
         with self._lock:
@@ -289,7 +290,7 @@ class WorkerProcess:
             self._abandon(worker)
         elif kind == "episode":
             self._holding.discard(worker)
-            self._keeper.episode(Episode(*what)._replace(more=tuple(what[-1])))
+            self._keeper.episode(Episode(*what[0]), what[1])
         elif kind == "done":
             self._running.discard(worker)
             self._keeper.refresh()

@@ -23,12 +23,12 @@ from a3c_tf.config import Config
 from a3c_tf.distributed import parameter_server, worker_side
 from a3c_tf.distributed.chief import Keeper, LostError, ServerGoneError, ServerLostError, WorkerProcess
 from a3c_tf.distributed.parameter_server import GlobalNetwork, Mirror, Packet, number_of_workers, workers_of
-from a3c_tf.distributed.processes import Crew
-from a3c_tf.environments.spaces import AnyActionSpec, ObservationSpec
+from a3c_tf.distributed.processes import ProcessCrew
 from a3c_tf.errors import RunError, UsageError
 from a3c_tf.graph.session import RemoteSession
 from a3c_tf.graph.tf1 import quiet_deprecations, tf
 from a3c_tf.training import trainer
+from a3c_tf.training.crew import Spaces, Training
 
 CONNECT_SECONDS = 60.0
 """how long a worker waits for the parameter server"""
@@ -264,14 +264,14 @@ def _lead(spec: Spec, office: Office, resume: bool, show: str) -> trainer.Result
         if resume:
             if config.log_dir is None:
                 raise UsageError("--resume: settings lack log_dir, the folder of the run")
-            return trainer.resume(config.log_dir, show, crew=crew)
-        return trainer.train(config, show, crew=crew)
+            return trainer.go_on(config.log_dir, {}, lambda saved: crew, show)
+        return trainer.run_new(config, crew, show)
     finally:
         with contextlib.suppress(tf.errors.OpError):
             office.end()
 
 
-class HostCrew(Crew):
+class HostCrew(ProcessCrew):
     """Worker 0 in a process of this machine, the others wherever they join from."""
 
     def __init__(self, spec: Spec, office: Office) -> None:
@@ -280,16 +280,19 @@ class HostCrew(Crew):
     def check(self, config: Config) -> None:
         """Nothing is opened here."""
 
-    def gather(
-        self, config: Config, observations: ObservationSpec, actions: AnyActionSpec, closing: contextlib.ExitStack
-    ) -> None:
-        self._prepare(config, observations, actions, closing)
-        network = GlobalNetwork(f"grpc://{self._spec.ps}", config, observations, actions, worker_side.CALL_SECONDS)
+    def open(self, config: Config, closing: contextlib.ExitStack) -> Spaces:
+        spaces = self._prepare(config, closing)
+        network = GlobalNetwork(f"grpc://{self._spec.ps}", config, *spaces, worker_side.CALL_SECONDS)
         self._network = FarNetwork(self._spec.ps, network)
         self._watch = _Watch(self._office, own=0)
+        return spaces
 
-    def start(self, mirror: Mirror, before: int, episodes: dict[str, int]) -> None:
-        self._keeper = Keeper(self._config, self._network, mirror, self._setup["specs"], before, episodes)
+    def start(self, training: Training) -> None:
+        mirror = Mirror(training.graph.shared_variables, training.session, training.config)
+        state = training.state
+        self._keeper = Keeper(
+            self._config, self._network, mirror, self._setup["specs"], state.steps, state.worker_episodes
+        )
         self._network.write(mirror.learnt())
         threading.Thread(target=self._beat, daemon=True).start()
         self._processes = [self._worker_process(0)]

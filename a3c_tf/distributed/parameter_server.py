@@ -15,12 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from a3c_tf.algorithms.a3c import GLOBAL_NET_SCOPE, ACNet, NetCalls, assign_all
+from a3c_tf.algorithms.a3c import ACNet, LearningACNet
+from a3c_tf.algorithms.build import Networks
+from a3c_tf.algorithms.calls import NetCalls, SyncCalls, net_calls
 from a3c_tf.config import Config
 from a3c_tf.environments.spaces import AnyActionSpec, ObservationSpec
 from a3c_tf.graph.normalization import sums_of
 from a3c_tf.graph.optimizers import Optimizers
 from a3c_tf.graph.session import Call, RemoteSession, Session
+from a3c_tf.graph.sync import assign_all
 from a3c_tf.graph.tf1 import quiet_deprecations, tf
 
 Tensor = Any
@@ -110,7 +113,7 @@ class GlobalNetwork:
     ) -> None:
         graph = tf.Graph()
         with graph.as_default(), graph.device("/job:ps/task:0/cpu:0"), quiet_deprecations():
-            net = ACNet(GLOBAL_NET_SCOPE, observations, actions, config)
+            net = Networks(config, observations, actions).global_net()
             counts = Counts(number_of_workers(config))
             with tf.name_scope("sync/push"):  # Adam's powers bear the name that they have in one process
                 packet, pushed = self._build_push(net, counts, config)
@@ -138,15 +141,14 @@ class GlobalNetwork:
         self.packet_size, self.learnt_size = int(packet.shape[0]), int(given.shape[0])
 
     def _build_push(self, net: ACNet, counts: Counts, config: Config) -> tuple[Tensor, list[Any]]:
-        like = [*net.a_params, *net.c_params, counts.steps, *_extras(net, config)]
+        like = [*(variable for part in net.parts for variable in part.params), counts.steps, *_extras(net, config)]
         packet = packet_of(like)
         tensors = iter(unpack(packet, like))
-        actor = [(next(tensors), variable) for variable in net.a_params]
-        critic = [(next(tensors), variable) for variable in net.c_params]
+        gradients = [[next(tensors) for _ in part.params] for part in net.parts]
         pushed = [counts.steps.assign_add(next(tensors), read_value=False)]
         if net.statistics:
             pushed.append(net.statistics.sums.assign_add(next(tensors), read_value=False))
-        pushed += Optimizers(config, next(tensors, None)).apply(actor, critic)
+        pushed += Optimizers(config, net.parts, next(tensors, None)).apply(gradients)
         return packet, pushed
 
     def pusher(self, worker: int) -> Call:
@@ -223,10 +225,10 @@ class LocalNetworks:
     def __init__(
         self, config: Config, observations: ObservationSpec, actions: AnyActionSpec, workers: Sequence[int]
     ) -> None:
-        self._config = config
+        self._config, self.networks = config, Networks(config, observations, actions)
         graph = tf.Graph()
         with graph.as_default(), graph.device("/cpu:0"), quiet_deprecations():
-            nets = [ACNet(f"W_{i}", observations, actions, config, learns=True) for i in workers]
+            nets = [self.networks.learning_net(i) for i in workers]
             initializer = tf.global_variables_initializer()
             built = [self._build_exchange(net, i) for i, net in zip(workers, nets, strict=True)]
         graph.finalize()
@@ -235,14 +237,17 @@ class LocalNetworks:
         self.nets = dict(zip(workers, nets, strict=True))
         self._exchanges = dict(zip(workers, built, strict=True))
 
-    def _build_exchange(self, net: ACNet, index: int) -> tuple[Any, ...]:
+    def _build_exchange(self, net: LearningACNet, index: int) -> tuple[Any, ...]:
         number = number_of_workers(self._config)
         scale = tf.placeholder(tf.float32, [], "learning_rate_scale") if _decays(self._config) else None
         with tf.name_scope("sync"):
             taken = tf.cast(tf.shape(net.s)[0], tf.int64)
-            outgoing = [*net.a_grads, *net.c_grads, taken * tf.one_hot(index, number, dtype=tf.int64)]
+            outgoing = [
+                *(each for of_part in net.gradients for each in of_part),
+                taken * tf.one_hot(index, number, dtype=tf.int64),
+            ]
             if net.statistics:
-                outgoing.append(sums_of(net.s))
+                outgoing.append(sums_of(net.flat_s))
             if scale is not None:
                 outgoing.append(scale)
             push = pack(outgoing)
@@ -255,7 +260,7 @@ class LocalNetworks:
         """The callables of worker ``index``; ``told`` hears the steps pushed by all, and whether to stop."""
         net = self.nets[index]
         push, packet, assigns, steps, stop, scale = self._exchanges[index]
-        rollout = [net.s, net.a_his, net.v_target, *([] if scale is None else [scale])]
+        rollout = [*net.rollout, *([] if scale is None else [scale])]
         report = self.session.call([push, *net.report.values()], rollout)
         gradients = self.session.call([push], rollout)
         take = self.session.call([steps, stop], [packet], assigns)
@@ -270,12 +275,12 @@ class LocalNetworks:
             taken(push_and_pull(outgoing))
             return losses
 
-        return NetCalls(
-            *net.acting_calls(self.session, self._config),
+        sync_calls = SyncCalls(
             update_global=lambda *arrays: taken(push_and_pull(gradients(*arrays)[0])),
             update_global_and_report=update_global_and_report,
             pull_global=lambda: taken(pull()),
         )
+        return net_calls(net, self.session, sync_calls)
 
 
 def _decays(config: Config) -> bool:
@@ -288,18 +293,15 @@ class Mirror:
     Adds ops to the graph, so it is made before that is finalized.
     """
 
-    def __init__(self, variables: Sequence[Any], config: Config) -> None:
+    def __init__(self, variables: Sequence[Any], session: Session, config: Config) -> None:
         with variables[0].graph.as_default(), tf.device("/cpu:0"), tf.name_scope("mirror"):
             like = [*variables, tf.zeros([number_of_workers(config)], tf.int64)]
-            self._packet = packet_of(like)
-            *values, self._steps = unpack(self._packet, like)
-            self._assigns = assign_all(variables, values)
-            self._learnt = pack([variable.read_value() for variable in variables])
-
-    def bind(self, session: Session) -> None:
-        """Work on ``session`` from now on; its variables are initialized."""
-        self._take = session.call([self._steps], [self._packet], self._assigns)
-        self._give = session.call([self._learnt])
+            packet = packet_of(like)
+            *values, steps = unpack(packet, like)
+            assigns = assign_all(variables, values)
+            learnt = pack([variable.read_value() for variable in variables])
+        self._take = session.call([steps], [packet], assigns)
+        self._give = session.call([learnt])
 
     def take(self, state: Packet) -> np.ndarray:
         """Set the variables to a state as ``GlobalNetwork.read`` has it; returns the steps of each worker [N]."""

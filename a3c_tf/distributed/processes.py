@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from multiprocessing import spawn
 from multiprocessing.connection import Connection, Pipe
 from multiprocessing.reduction import ForkingPickler
@@ -25,10 +24,11 @@ from a3c_tf.config import Config
 from a3c_tf.distributed import network_namespace
 from a3c_tf.distributed.chief import START_SECONDS, Keeper, LostError, ServerGoneError, ServerLostError, WorkerProcess
 from a3c_tf.distributed.parameter_server import Mirror, Packet, packet_from, workers_of
-from a3c_tf.environments.spaces import AnyActionSpec, ObservationSpec, specs_json
+from a3c_tf.environments.environment import make_env
+from a3c_tf.environments.spaces import specs_json
 from a3c_tf.errors import RunError, UsageError
-from a3c_tf.records import Episode
-from a3c_tf.training.counters import Counters
+from a3c_tf.training.crew import Spaces, Training
+from a3c_tf.training.ledger import Ledger
 
 SERVER_SECONDS = 10.0
 """how long the parameter server may take to answer"""
@@ -184,7 +184,7 @@ class PipeChannel:
         return "; where, stands above"
 
 
-class Crew:
+class ProcessCrew:
     """The parameter server and the worker processes of a run on this machine."""
 
     def check(self, config: Config) -> None:
@@ -201,48 +201,49 @@ class Crew:
                 "allow_open_port (--allow-open-port) starts it all the same, see SECURITY.md"
             )
 
-    def gather(
-        self, config: Config, observations: ObservationSpec, actions: AnyActionSpec, closing: contextlib.ExitStack
-    ) -> None:
+    def open(self, config: Config, closing: contextlib.ExitStack) -> Spaces:
         """Start the parameter server; what is started ends with ``closing``."""
-        self._prepare(config, observations, actions, closing)
+        spaces = self._prepare(config, closing)
         namespace = {} if config.allow_open_port else {"namespace": "new"}
         self._server = ServerProcess({**self._setup, **namespace})
         closing.callback(self._server.child.kill)
         self._server.entered()
         if not config.allow_open_port:
             self._setup["namespace"] = self._server.child.process.pid
+        return spaces
 
-    def _prepare(
-        self, config: Config, observations: ObservationSpec, actions: AnyActionSpec, closing: contextlib.ExitStack
-    ) -> None:
+    def _prepare(self, config: Config, closing: contextlib.ExitStack) -> Spaces:
         self._config, self._closing = config, closing
+        env = closing.enter_context(contextlib.closing(make_env(config.env)))
+        spaces = env.observation_spec, env.action_spec
         self._env = pickled(config)
         self._setup: dict[str, Any] = {
             "config": config.to_json(),
-            "specs": specs_json(observations, actions),
+            "specs": specs_json(*spaces),
             "named": isinstance(config.env, str),
         }
+        return spaces
 
-    def start(self, mirror: Mirror, before: int, episodes: dict[str, int]) -> None:
-        """Start the workers' processes and wait until all have joined the run as it stands in the mirror's graph."""
-        self._keeper = Keeper(self._config, self._server, mirror, self._setup["specs"], before, episodes)
+    def start(self, training: Training) -> None:
+        """Start the workers' processes and wait until all have joined the run as it stands."""
+        mirror = Mirror(training.graph.shared_variables, training.session, training.config)
+        state = training.state
+        self._keeper = Keeper(
+            self._config, self._server, mirror, self._setup["specs"], state.steps, state.worker_episodes
+        )
         self._processes = [self._worker_process(i) for i in range(self._config.processes)]
         self._server.started()
         self._server.write(mirror.learnt())
         for process in self._processes:
             process.join()
 
-    def tasks(
-        self,
-        counters: Counters,
-        on_episode: Callable[[Episode], None],
-        episodes: dict[str, int],
-        should_stop: Callable[[], bool],
-    ) -> list[WorkerProcess]:
+    def tasks(self, ledger: Ledger) -> list[WorkerProcess]:
         """A task for each process, which counts in the run's own books."""
-        self._keeper.open(counters, on_episode, episodes)
-        return [process.serve(should_stop) for process in self._processes]
+        self._keeper.open(ledger)
+        return [process.serve(ledger.should_stop) for process in self._processes]
+
+    def look_after(self) -> None:
+        """Each process is looked after by its own task."""
 
     def _worker_process(self, index: int) -> WorkerProcess:
         workers = workers_of(index, self._config)

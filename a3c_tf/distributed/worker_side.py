@@ -60,11 +60,10 @@ def _worker(
     ask: Ask,
     welcome: dict[str, Any],
 ) -> Worker:
-    ledger = RemoteLedger(ask, config, welcome["steps"])
-    net: Any = local.calls(index, network.pusher(index), network.pull, ledger.told)
+    ledger = RemoteLedger(ask, config, welcome["steps"], welcome["episodes"])
+    net = local.calls(index, network.pusher(index), network.pull, ledger.told)
     net.pull_global()  # the first call over the network takes longest
-    episodes = welcome["episodes"].get(f"W_{index}", 0)
-    return Worker(index, config, env, net, ledger, ledger.should_stop, ledger.episode, episodes)
+    return Worker(index, config, env, net, local.networks.learner(net, lambda: ledger.steps), ledger)
 
 
 def _run(worker: Worker, ask: Ask, on_failure: Callable[[BaseException], Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from a3c_tf.environments.spaces import ActionSpec, AnyActionSpec, DiscreteSpec
-from a3c_tf.graph.networks import dense
+from a3c_tf.graph.layers import dense
 from a3c_tf.graph.tf1 import tf
 
 Tensor = Any

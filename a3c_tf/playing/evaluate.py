@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from a3c_tf.algorithms.a3c import GLOBAL_NET_SCOPE, A3CGraph, ACNet
+from a3c_tf.algorithms.build import Graph, Networks
 from a3c_tf.config import Config
 from a3c_tf.environments.environment import Environment, make_env
 from a3c_tf.environments.spaces import AnyActionSpec, ObservationSpec, read_specs
 from a3c_tf.errors import UsageError
+from a3c_tf.graph import sync
 from a3c_tf.graph.session import Session
 from a3c_tf.graph.tf1 import quiet_deprecations, tf
 from a3c_tf.records import RunState
@@ -26,7 +27,7 @@ from a3c_tf.runs.folder import RunFolder
 from a3c_tf.runs.tables import begin, cut_back, read_columns
 
 Act = Callable[[np.ndarray], np.ndarray]
-"""observations [K, N_S] float32 → actions [K, N_A] within the bounds, or numbers of discrete ones [K, 1]"""
+"""observations [K, …] float32 → actions [K, N_A] within the bounds, or numbers of discrete ones [K, 1]"""
 _SCORE = "mean_return"
 
 
@@ -71,7 +72,7 @@ class Policy:
         self._observations, self._actions = saved.observations, saved.actions
         graph = tf.Graph()
         with graph.as_default(), graph.device("/cpu:0"), quiet_deprecations():
-            net = ACNet(GLOBAL_NET_SCOPE, saved.observations, saved.actions, saved.config, acts=True)
+            net = Networks(saved.config, saved.observations, saved.actions).acting_net()
         self._session = Session(graph)
         checkpoint.load_weights(saved.folder, net.params, self._session)
         self._mode = self._session.call([net.policy.mode], [net.s])
@@ -79,18 +80,18 @@ class Policy:
         self._sample = self._session.call([net.A], [net.s, net.noise])
 
     def __call__(self, observation: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray | int:
-        batch = np.asarray(observation, np.float32).reshape(1, self._observations.size)
+        batch = np.asarray(observation, np.float32).reshape(1, *self._observations.shape)
         return self._actions.plain(self.act(batch, rng)[0])
 
     def act(self, observations: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
-        """Actions for flat observations, as ``Act`` says."""
+        """Actions for observations [K, …], as ``Act`` says."""
         if rng is None:
             return self._mode(observations)[0]
         noise = rng.standard_normal((len(observations), self._actions.size), np.float32)
         return self._sample(observations, noise)[0]
 
     def value(self, observations: np.ndarray) -> np.ndarray:
-        """The critic's values [K] of flat observations [K, N_S] float32, in rewards as the learner sees them."""
+        """The critic's values [K] of observations [K, …] float32, in rewards as the learner sees them."""
         return self._value(observations)[0][:, 0]
 
 
@@ -185,7 +186,7 @@ def play(
     after the resets and after the steps of all.
     """
     returns = np.zeros(len(seeds))
-    observations = np.stack([env.reset(seed).ravel() for env, seed in zip(envs, seeds, strict=False)])
+    observations = np.stack([env.reset(seed) for env, seed in zip(envs, seeds, strict=False)])
     observations = observations.astype(np.float32)
     time_limit = config.max_episode_steps or envs[0].time_limit
     playing, length, steps = list(range(len(seeds))), 0, 0
@@ -196,7 +197,7 @@ def play(
         still = []
         for k, action in zip(playing, actions, strict=True):
             observation, reward, terminated, truncated = envs[k].step(action)
-            observations[k] = observation.ravel()
+            observations[k] = observation
             returns[k] += reward
             if not (terminated or truncated or length == time_limit):
                 still.append(k)
@@ -212,25 +213,28 @@ class BestKeeper:
     Its starts are seeds that no worker uses. Adds ops to the graph, so it is made before that is finalized.
     """
 
-    def __init__(self, run: RunFolder, built: A3CGraph, config: Config, envs: list[Environment]) -> None:
-        self._run, self._config, self._envs = run, config, envs
-        with built.graph.as_default(), built.graph.device("/cpu:0"), quiet_deprecations():
-            net = ACNet("Evaluation", envs[0].observation_spec, envs[0].action_spec, config, built.global_net)
-            names = [v.op.name for v in built.global_net.params]
+    def __init__(
+        self, run: RunFolder, graph: Graph, session: Session, envs: list[Environment], state: RunState
+    ) -> None:
+        self._run, self._session, self._envs, self._config = run, session, envs, graph.networks.config
+        with graph.graph.as_default(), graph.graph.device("/cpu:0"), quiet_deprecations():
+            net = graph.networks.acting_net("Evaluation")
+            with tf.name_scope("sync"):
+                pull_op = sync.pull(net, graph.global_net)
+            names = [v.op.name for v in graph.global_net.params]
             # its score is saved with a policy, so that neither is ever without the other
             score = tf.get_variable(_SCORE, [], tf.float64, trainable=False, use_resource=True)
             self._score = tf.placeholder(tf.float64, [])
             self._set_score = score.assign(self._score, read_value=False)
             self._saver = checkpoint.WeightSaver(run.best, [*names, _SCORE], [*net.params, score])
-        self._net = net
-        sequence = np.random.SeedSequence([config.seed or 0, 2**31])  # no worker has this number
+        self._pull = session.call([], [], pull_op)
+        self._mode = session.call([net.policy.mode], [net.s])
+        sequence = np.random.SeedSequence([self._config.seed or 0, 2**31])  # no worker has this number
         self._seeds = [int(seed >> 1) for seed in sequence.generate_state(len(envs))]
+        self._go_on_from(state)
 
-    def bind(self, session: Session, state: RunState) -> None:
-        """Work on ``session`` from now on, and go on from ``state``: evaluations after it will be told again."""
-        self._session = session
-        self._pull = session.call([], [], self._net.pull_op)
-        self._mode = session.call([self._net.policy.mode], [self._net.s])
+    def _go_on_from(self, state: RunState) -> None:
+        """Evaluations after ``state`` are cut off: they will be made again."""
         begin(self._run.evaluations, ("global_step", "mean_return", "deviation", "evaluation_steps"))
         cut_back(self._run.evaluations, "evaluation_steps", state.evaluation_steps)
         self.evaluated_at = max(read_columns(self._run.evaluations, "mean_return")["global_step"], default=-1)

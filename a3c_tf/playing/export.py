@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from a3c_tf.algorithms.a3c import GLOBAL_NET_SCOPE, ACNet
+from a3c_tf.algorithms.build import Networks
 from a3c_tf.environments.spaces import AnyActionSpec, DiscreteSpec
 from a3c_tf.errors import UsageError
 from a3c_tf.graph.policies import CategoricalPolicy, NormalPolicy
@@ -38,8 +38,7 @@ def export(run: str | Path, directory: str | Path, which: str | None = None) -> 
     graph = tf.Graph()
     with graph.as_default(), graph.device("/cpu:0"), quiet_deprecations():
         observation = tf.placeholder(tf.float32, [None, *saved.observations.shape], "observation")
-        flat = tf.reshape(observation, [-1, saved.observations.size])
-        net = ACNet(GLOBAL_NET_SCOPE, saved.observations, saved.actions, saved.config, acts=True, s=flat)
+        net = Networks(saved.config, saved.observations, saved.actions).acting_net(s=observation)
         outputs = {**_outputs(net.policy, saved.actions), "value": net.v[:, 0]}
         session = Session(graph)
         try:

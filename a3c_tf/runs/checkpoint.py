@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from a3c_tf.records import RunState
-from a3c_tf.algorithms.a3c import A3CGraph
+from a3c_tf.algorithms.build import Graph
 from a3c_tf.config import Config
 from a3c_tf.errors import RunError, UsageError
 from a3c_tf.runs.files import writing
@@ -40,33 +40,30 @@ class Checkpointer:
     Adds ops to the graph, so it is made before the graph is finalized. Any thread may call.
     """
 
-    def __init__(self, folder: Path, built: A3CGraph, config: Config) -> None:
-        self._folder, self._config = folder, config
+    def __init__(self, folder: Path, graph: Graph, session: Session, config: Config) -> None:
+        self._folder, self._session, self._config = folder, session, config
         self._lock = threading.Lock()
         self._state = RunState()
         self._saved: RunState | None = None
         self._saved_at = time.monotonic()
-        with built.graph.as_default(), tf.device("/cpu:0"), tf.variable_scope("checkpoint", use_resource=True):
-            originals = built.shared_variables
+        with graph.graph.as_default(), tf.device("/cpu:0"), tf.variable_scope("checkpoint", use_resource=True):
+            originals = graph.shared_variables
             copies = [
-                tf.get_variable(variable.op.name, initializer=variable.initial_value, trainable=False)
-                for variable in originals
+                tf.get_variable(v.op.name, v.shape, v.dtype, tf.zeros_initializer(), trainable=False)
+                for v in originals
             ]
             self._state_text = tf.placeholder(tf.string, [], "state")
             state = tf.get_variable(_STATE, [], tf.string, initializer=tf.constant_initializer(""), trainable=False)
             self._set_state = state.assign(self._state_text, read_value=False)
-            self._take = [c.assign(v.read_value(), read_value=False) for c, v in zip(copies, originals, strict=True)]
+            take = [c.assign(v.read_value(), read_value=False) for c, v in zip(copies, originals, strict=True)]
             self._give = [v.assign(c.read_value(), read_value=False) for c, v in zip(copies, originals, strict=True)]
             saved = {variable.op.name: copy for variable, copy in zip(originals, copies, strict=True)}
             self._finite = {copy.op.name: tf.reduce_all(tf.is_finite(copy)) for copy in copies}
             self._saver = tf.train.Saver({**saved, _STATE: state}, max_to_keep=3, save_relative_paths=True)
+        session.run([copy.initializer for copy in (*copies, state)])
+        self._copy_aside = session.call([], [], take)
         self._forms = {name: _form(copy.dtype.as_numpy_dtype, copy.shape) for name, copy in saved.items()}
         self._forms[_STATE] = _form(object, ())
-
-    def bind(self, session: Session) -> None:
-        """Work on ``session`` from now on; its variables are initialized."""
-        self._session = session
-        self._copy_aside = session.call([], [], self._take)
 
     def snapshot(self, state: RunState) -> None:
         """Remember the run as it is now: its variables, and ``state``, which is not changed afterwards."""

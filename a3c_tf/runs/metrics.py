@@ -27,7 +27,7 @@ CSV_FIELDS = ("wall_time", "global_step", "episode", "worker", "episode_return",
 class Display(Protocol):
     """Shows a person how training goes."""
 
-    def episode(self, told: Episode, count: FinishedEpisode) -> None: ...
+    def episode(self, episode: Episode, count: FinishedEpisode) -> None: ...
 
     def close(self) -> None: ...
 
@@ -53,20 +53,20 @@ class Metrics:
         """Seconds of training since the start, those before a resume included."""
         return time.monotonic() - self._started
 
-    def episode(self, told: Episode, count: FinishedEpisode) -> None:
+    def episode(self, episode: Episode, count: FinishedEpisode, report: dict[str, float]) -> None:
         """Record one finished episode, as a row with the fields of ``CSV_FIELDS``.
 
         ``wall_time`` is in seconds since the start, ``global_step`` and ``episode_length`` are in
-        environment steps, returns in the environment's own rewards.
+        environment steps, returns in the environment's own rewards. ``report`` is its last rollout's, for TensorBoard.
         """
         with writing(self._run.metrics):
             self._csv.write(
-                f"{self.wall_time():.3f},{count.global_step},{count.episode},{told.worker},"
-                f"{told.episode_return!r},{count.running_return!r},{told.length}\n"
+                f"{self.wall_time():.3f},{count.global_step},{count.episode},{episode.worker},"
+                f"{episode.episode_return!r},{count.running_return!r},{episode.length}\n"
             )
             self._csv.flush()
-        self._events.episode(told, count)
-        self._display.episode(told, count)
+        self._events.episode(episode, count, report)
+        self._display.episode(episode, count)
 
     def flush(self) -> None:
         """Write what is held back; to be called before a checkpoint that counts it.
@@ -85,8 +85,8 @@ class Metrics:
 class PlainLines:
     """One line an episode, in the original's form: ``W_0 Ep: 12 | Ep_r: -1043``."""
 
-    def episode(self, told: Episode, count: FinishedEpisode) -> None:
-        print(f"{told.worker} Ep: {count.episode} | Ep_r: {int(count.running_return)}", flush=True)
+    def episode(self, episode: Episode, count: FinishedEpisode) -> None:
+        print(f"{episode.worker} Ep: {count.episode} | Ep_r: {int(count.running_return)}", flush=True)
 
     def close(self) -> None:
         pass
@@ -107,7 +107,7 @@ class ProgressBar:
         )
         self._started, self._first_step = time.monotonic(), state.steps
 
-    def episode(self, told: Episode, count: FinishedEpisode) -> None:
+    def episode(self, episode: Episode, count: FinishedEpisode) -> None:
         speed = (count.global_step - self._first_step) / (time.monotonic() - self._started)
         postfix = f"running return {count.running_return:.0f}, {speed:,.0f} steps/s"
         self._bar.set_postfix_str(postfix, refresh=False)
@@ -120,7 +120,7 @@ class ProgressBar:
 class Nothing:
     """Shows nothing."""
 
-    def episode(self, told: Episode, count: FinishedEpisode) -> None:
+    def episode(self, episode: Episode, count: FinishedEpisode) -> None:
         pass
 
     def close(self) -> None:

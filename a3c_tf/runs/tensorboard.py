@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,8 +27,7 @@ _WRITE_ERRORS = (OSError, tf.errors.OpError, LookupError, RuntimeError)
 class Events:
     """A run's event file. One caller at a time.
 
-    ``graph_def`` is the graph as built. ``tags`` name the numbers of an episode's report, losses first;
-    ``read_weights`` gives the global network's variables by name. A run that goes on from ``steps`` leaves
+    ``graph_def`` is the graph as built; ``read_weights`` gives the global network's variables by name. A run that goes on from ``steps`` leaves
     the earlier files as they are.
     """
 
@@ -38,10 +37,9 @@ class Events:
         graph_def: Any,
         config: Config,
         steps: int,
-        tags: Sequence[str],
         read_weights: Callable[[], dict[str, np.ndarray]],
     ) -> None:
-        self._config, self._tags, self._read_weights = config, tags, read_weights
+        self._config, self._read_weights = config, read_weights
         self._writing = functools.partial(writing, run.path, _WRITE_ERRORS)
         # a FileWriter refuses to be made in eager mode
         with self._writing(), tf.Graph().as_default():
@@ -55,16 +53,16 @@ class Events:
         self._last_time, self._last_step = time.monotonic(), steps
         self._scalars_due, self._closed = 0.0, False
 
-    def episode(self, told: Episode, count: FinishedEpisode) -> None:
+    def episode(self, episode: Episode, count: FinishedEpisode, report: dict[str, float]) -> None:
         """Write a finished episode; now and then the learner's numbers too, and seldom the weights."""
         now = time.monotonic()
         scalars = {
-            "episode/return": told.episode_return,
+            "episode/return": episode.episode_return,
             "episode/running_return": count.running_return,
-            "episode/length": told.length,
+            "episode/length": episode.length,
         }
         if now >= self._scalars_due:
-            scalars |= self._learner(told, count, now)
+            scalars |= report | self._learner(count, now)
         values = [tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
         with self._writing():
             self._writer.add_summary(tf.Summary(value=values), count.global_step)
@@ -84,12 +82,11 @@ class Events:
                 self._add_histograms(self._last_step)
             self._writer.close()
 
-    def _learner(self, told: Episode, count: FinishedEpisode, now: float) -> dict[str, float]:
+    def _learner(self, count: FinishedEpisode, now: float) -> dict[str, float]:
         steps, seconds = count.global_step - self._last_step, now - self._last_time
         self._last_time, self._last_step, self._scalars_due = now, count.global_step, now + SCALARS_SECONDS
         scale = self._config.learning_rate_scale(count.global_step)
         return {
-            **dict(zip(self._tags, (told.actor_loss, told.critic_loss, *told.more), strict=True)),
             "learning_rate/actor": self._config.actor_learning_rate * scale,
             "learning_rate/critic": self._config.critic_learning_rate * scale,
             "steps_per_second": steps / seconds,

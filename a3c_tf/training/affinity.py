@@ -10,16 +10,25 @@ An environment whose steps take long may do without the lock meanwhile; it keeps
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import random
 import re
+import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from a3c_tf.algorithms.calls import NetCalls
+from a3c_tf.training.worker import Environment
 
 CHEAP_STEP_SECONDS = 100e-6
 """a step that takes less than this costs no more than the session calls around it"""
+_TIMED_STEPS = 9
 
 
 class SharedCpu:
@@ -38,31 +47,22 @@ class SharedCpu:
         # a guess: the first look round is soon
         self._cpu = random.choice(sorted(self._allowed) or [0])
 
-    @contextlib.contextmanager
-    def kept(self) -> Iterator[Callable[[float | None], bool]]:
-        """A time in which the calling thread may be kept on the shared CPU; afterwards it has all CPUs again.
+    def keep(self, cpus: set[int], step_seconds: float | None) -> set[int]:
+        """Keep the calling thread on the shared CPU if a step of its environment is that short, else on all.
 
-        Gives ``keep(step_seconds)``, to be called now and then: it keeps the thread if a step of its environment is
-        that short, follows to another CPU, and tells whether the thread is kept. A move costs as much as a step,
-        so what stays is not moved.
-        Not for the time of a reset, in which an environment may start threads or processes: they would inherit it.
+        ``cpus`` are those that it has; returns those that it has now. A move costs as much as a step, so
+        what stays is not moved.
         """
-        here, thread = self._allowed, threading.get_ident()
+        cheap = step_seconds is not None and step_seconds <= CHEAP_STEP_SECONDS
+        wanted = {self._cpu} if cheap and len(self._allowed) > 1 else self._allowed
+        if wanted != cpus:
+            self._move(wanted)
+        self._busy[threading.get_ident()] = time.thread_time()
+        return wanted
 
-        def keep(step_seconds: float | None) -> bool:
-            nonlocal here
-            cheap = step_seconds is not None and step_seconds <= CHEAP_STEP_SECONDS
-            there = {self._cpu} if cheap and len(self._allowed) > 1 else self._allowed
-            if there != here:
-                self._move(there)
-                here = there
-            self._busy[thread] = time.thread_time()
-            return here != self._allowed
-
-        try:
-            yield keep
-        finally:
-            keep(None)
+    @property
+    def all_cpus(self) -> set[int]:
+        return self._allowed
 
     def _move(self, cpus: set[int]) -> None:
         with contextlib.suppress(OSError):  # forbidden, or taken from the program meanwhile: then it stays
@@ -84,6 +84,69 @@ class SharedCpu:
             self._cpu = idlest
         self._looked_at, self._idle, self._ours = now, idle, ours
         self._pause = random.uniform(1, 3)  # two programs that move at once must not meet again and again
+
+
+class CpuSharing:
+    """One worker's ``env`` and ``net``, wrapped so that its thread is on the shared CPU for the steps of an episode.
+
+    Not for a reset, in which an environment may start threads or processes: they would inherit it. Nor between two
+    episodes, when it waits for others. An update within an episode is the one that another thread makes,
+    so that the workers on this CPU go on meanwhile.
+    """
+
+    def __init__(self, shared: SharedCpu, env: Environment, net: NetCalls) -> None:
+        self._shared, self._cpus, self._net = shared, shared.all_cpus, net
+        self.env = TimedEnvironment(env, before_reset=self._leave, after_reset=self._keep)
+        self.net = dataclasses.replace(
+            net, update_global=self._update, update_global_and_report=self._update_at_an_episodes_end
+        )
+
+    def _keep(self) -> None:
+        """Share the CPU from now on, if the environment's steps are short; follow to another one."""
+        self._cpus = self._shared.keep(self._cpus, self.env.step_seconds)
+
+    def _leave(self) -> None:
+        """Have all CPUs again."""
+        self._cpus = self._shared.keep(self._cpus, None)
+
+    def _update(self, *rollout: np.ndarray) -> None:
+        kept = self._cpus != self._shared.all_cpus
+        (self._net.update_global_and_report if kept else self._net.update_global)(*rollout)
+        self._keep()
+
+    def _update_at_an_episodes_end(self, *rollout: np.ndarray) -> dict[str, float]:
+        report = self._net.update_global_and_report(*rollout)
+        self._leave()
+        return report
+
+
+class TimedEnvironment:
+    """An environment that takes the time of an episode's first steps, and says when it is reset."""
+
+    def __init__(self, env: Environment, before_reset: Callable[[], None], after_reset: Callable[[], None]) -> None:
+        self._env, self._before_reset, self._after_reset = env, before_reset, after_reset
+        self.observation_spec, self.action_spec, self.time_limit = env.observation_spec, env.action_spec, env.time_limit
+        self.step: Callable[[np.ndarray], Any] = env.step
+        self.step_seconds: float | None = None
+        """median of an episode's first steps, or None before there are any"""
+        self._times: list[float] = []
+
+    def reset(self, seed: int) -> np.ndarray:
+        self._before_reset()
+        observation = self._env.reset(seed)
+        self._times, self.step = [], self._timed_step
+        self._after_reset()
+        return observation
+
+    def _timed_step(self, action: np.ndarray) -> Any:
+        """Take a step and its time; after a few the next ones go to the environment itself."""
+        start = time.perf_counter()
+        answer = self._env.step(action)
+        self._times.append(time.perf_counter() - start)
+        if len(self._times) == _TIMED_STEPS:
+            self.step_seconds = statistics.median(self._times)
+            self.step = self._env.step
+        return answer
 
 
 def _idle_seconds() -> dict[int, float]:

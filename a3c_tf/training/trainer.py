@@ -1,25 +1,18 @@
-"""``train``: build the graph, run the workers' threads under a Coordinator, save, close."""
+"""Builds the graph, restores, runs a crew's workers under a Coordinator, saves and closes."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import logging
-import sys
-import threading
-import time
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from a3c_tf.algorithms.a3c import A3CGraph, build_graph
+from a3c_tf.algorithms.build import Graph, build_graph
 from a3c_tf.config import Config
-from a3c_tf.distributed.chief import HangingProcessError
-from a3c_tf.distributed.parameter_server import Mirror
-from a3c_tf.distributed.processes import Crew
 from a3c_tf.environments.environment import Environment, make_env
 from a3c_tf.environments.spaces import read_specs, write_specs
 from a3c_tf.errors import RunError, UsageError
@@ -31,15 +24,12 @@ from a3c_tf.runs import plotting
 from a3c_tf.runs.checkpoint import Checkpointer, find_checkpoints
 from a3c_tf.runs.files import writing
 from a3c_tf.runs.folder import RunFolder, existing_run, new_run, write_config
-from a3c_tf.runs.metrics import Metrics, check_show, display
+from a3c_tf.runs.metrics import Metrics, display
 from a3c_tf.runs.tables import read_columns
 from a3c_tf.runs.tensorboard import Events
-from a3c_tf.training.affinity import SharedCpu
+from a3c_tf.training.crew import Crew, Spaces, Training
 from a3c_tf.training.ledger import Ledger
-from a3c_tf.training.worker import Net, Worker
-
-GRACE_SECONDS = 5.0
-"""how long a worker may take to end after a stop was asked for"""
+from a3c_tf.training.threads import HangingWorkerError, run_tasks
 
 _log = logging.getLogger("a3c_tf")
 
@@ -61,23 +51,6 @@ class Result:
     run_folder: Path
 
 
-class HangingWorkerError(RunError):
-    """A worker did not end when it was asked to; the message says which, and where it hangs."""
-
-
-class Task(Protocol):
-    """What runs in a thread of its own until it is done or asked to stop."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def place(self) -> str:
-        """where it is, for a message"""
-
-    def work(self) -> None: ...
-
-
 class LastEvaluation:
     """The evaluation of what the whole budget came to, as a task: it can be stopped as a worker can."""
 
@@ -87,124 +60,107 @@ class LastEvaluation:
         self.work = ledger.last_evaluation
 
 
-def train(config: Config, show: str = "auto", processes: int | None = None, *, crew: Crew | None = None) -> Result:
-    """Train until the budget of ``config`` is used; everything is left in the run folder.
+@dataclasses.dataclass(frozen=True)
+class _Start:
+    """What a run begins with, or goes on with."""
 
-    ``processes`` stands for the setting of that name. A program that starts processes needs
-    ``if __name__ == "__main__":`` around the call, for each of them imports it again; ``crew`` is who they are.
-    ``show`` is ``auto`` (a progress bar on a terminal, else a line an episode), ``lines`` or ``none``.
-    Raises ``UsageError`` for settings that cannot be run, before anything is written; whatever
-    exception a worker met, with the worker's name in a note; ``KeyboardInterrupt``. The run is saved in
-    each case and can be resumed.
-    """
-    check_show(show)
-    config = config.seeded() if processes is None else config.seeded().replace(processes=processes)
+    config: Config
+    run: RunFolder
+    graph: Graph
+    evaluation_envs: list[Environment]
+    begun: bool
+    """whether there is a checkpoint to go on from"""
+
+
+def run_new(config: Config, crew: Crew, show: str) -> Result:
+    """Begin a run of ``config``, which has a seed; returns when its budget is used. See ``api.train``."""
     with contextlib.ExitStack() as closing:
-        crew = _crew_for(config, crew)
-        envs = _make_envs(config, closing)
-        seen = envs[0].observation_spec
-        if len(seen.shape) != 1:
-            _log.info("observations of shape %s are seen flattened, as %d numbers", seen.shape, seen.size)
-        built = build_graph(config, envs[0].observation_spec, envs[0].action_spec)
+        crew.check(config)
+        spaces = crew.open(config, closing)
+        envs = _evaluation_envs(config, closing)
+        graph = _graph(config, spaces)
         run = closing.enter_context(new_run(config))
         with writing(run.path):
-            write_specs(run.spaces, envs[0].observation_spec, envs[0].action_spec)
-        return _run(config, show, run, built, envs, closing, False, crew)
+            write_specs(run.spaces, *spaces)
+        return _train(_Start(config, run, graph, envs, begun=False), crew, show, closing)
 
 
-def resume(run_folder: str | Path, show: str = "auto", *, crew: Crew | None = None, **given: Any) -> Result:
-    """Go on with a run from its newest good checkpoint.
-
-    ``given`` are settings as of ``Config``: they must equal the run's, but a budget may be larger. An
-    environment that was a callable must be given again. Raises as ``train`` does.
-    """
-    check_show(show)
+def go_on(run_folder: str | Path, given: dict[str, Any], crew_of: Callable[[Config], Crew], show: str) -> Result:
+    """Go on with a run from its newest good checkpoint. See ``api.resume``."""
     with contextlib.ExitStack() as closing:
         run = closing.enter_context(existing_run(run_folder))
         config = Config.read(run.config).resumed(given)
-        crew = _crew_for(config, crew)
-        envs = _make_envs(config, closing)
+        crew = crew_of(config)
+        crew.check(config)
+        spaces = crew.open(config, closing)
+        envs = _evaluation_envs(config, closing)
         begun = run.metrics.exists() or bool(find_checkpoints(run.checkpoints))
         if not begun:
             _log.warning("%s was stopped before its first checkpoint and starts from its beginning", run.path)
-        _check_spaces(run, envs[0])
-        built = build_graph(config, envs[0].observation_spec, envs[0].action_spec)
-        return _run(config, show, run, built, envs, closing, begun, crew)
+        _check_spaces(run, spaces)
+        return _train(_Start(config, run, _graph(config, spaces), envs, begun), crew, show, closing)
 
 
-def _run(
-    config: Config,
-    show: str,
-    run: RunFolder,
-    built: A3CGraph,
-    envs: list[Environment],
-    closing: contextlib.ExitStack,
-    begun: bool,
-    crew: Crew | None,
-) -> Result:
-    mirror = Mirror(built.shared_variables, config) if crew else None
-    if crew:
-        crew.gather(config, envs[0].observation_spec, envs[0].action_spec, closing)
-    checkpointer = Checkpointer(run.checkpoints, built, config)
-    best = BestKeeper(run, built, config, envs[-config.evaluation_episodes :]) if config.evaluation_interval else None
-    session, read_weights = _open_session(built, closing)
-    checkpointer.bind(session)
-    state = _restored(run, config, checkpointer) if begun else _begun(checkpointer)
-    if best:
-        best.bind(session, state)
-    if crew and mirror:
-        mirror.bind(session)
-        crew.start(mirror, state.steps, state.worker_episodes)
-    calls: Sequence[Any] = [] if crew else [net.calls(session, config) for net in built.worker_nets]
-    events = Events(run, built.graph_def, config, state.steps, list(built.worker_nets[0].report), read_weights)
+def _train(start: _Start, crew: Crew, show: str, closing: contextlib.ExitStack) -> Result:
+    config, run, graph = start.config, start.run, start.graph
+    session = _open_session(graph, closing)
+    checkpointer = Checkpointer(run.checkpoints, graph, session, config)
+    state = _restored(run, config, checkpointer) if start.begun else _begun(checkpointer)
+    best = BestKeeper(run, graph, session, start.evaluation_envs, state) if config.evaluation_interval else None
+    crew.start(Training(config, graph, session, state))
+    events = Events(run, graph.graph_def, config, state.steps, _weights_reader(graph, session))
     metrics = Metrics(run, events, display(show, config, state), state)
+    graph.graph.finalize()
     coordinator = tf.train.Coordinator(clean_stop_exception_types=[])
     ledger = Ledger(config, metrics, checkpointer, best, state, coordinator.should_stop)
-    shared_cpu = SharedCpu()
-    workers: Sequence[Task]
-    if crew:
-        workers = crew.tasks(ledger.counters, ledger.episode, ledger.worker_episodes, coordinator.should_stop)
-    else:
-        workers = _workers(config, envs, calls, ledger, coordinator.should_stop, shared_cpu)
 
     def look_after() -> None:
-        shared_cpu.look_around()
+        crew.look_after()
         if checkpointer.is_due():
             metrics.flush()
             checkpointer.save()
 
     try:
         with _saved_at_the_end(run, config, metrics, checkpointer):
-            _run_threads(workers, coordinator, look_after)
-            _run_threads([LastEvaluation(ledger)], coordinator, look_after)
+            run_tasks(crew.tasks(ledger), coordinator, look_after)
+            run_tasks([LastEvaluation(ledger)], coordinator, look_after)
             ledger.finish()
             seconds = metrics.wall_time()
     except HangingWorkerError:
         closing.pop_all()  # what a hanging worker may still be using cannot be closed
         raise
     columns = _metrics(run)
-    return Result(
-        returns=columns["episode_return"],
-        running_returns=columns["running_return"],
-        steps=ledger.counters.steps,
-        evaluation_steps=ledger.evaluation_steps,
-        seconds=seconds,
-        run_folder=run.path,
-    )
+    returns, running_returns = columns["episode_return"], columns["running_return"]
+    return Result(returns, running_returns, ledger.steps, ledger.evaluation_steps, seconds, run.path)
 
 
-def _open_session(
-    built: A3CGraph, closing: contextlib.ExitStack
-) -> tuple[Session, Callable[[], dict[str, np.ndarray]]]:
-    """A session with all variables initialized, and what reads the global network's; the graph is then final."""
-    with built.graph.as_default():
+def _graph(config: Config, spaces: Spaces) -> Graph:
+    seen = spaces[0]
+    if len(seen.shape) != 1:
+        _log.info("observations of shape %s are seen flattened, as %d numbers", seen.shape, seen.size)
+    return build_graph(config, *spaces)
+
+
+def _evaluation_envs(config: Config, closing: contextlib.ExitStack) -> list[Environment]:
+    number = config.evaluation_episodes if config.evaluation_interval else 0
+    return [closing.enter_context(contextlib.closing(make_env(config.env))) for _ in range(number)]
+
+
+def _open_session(graph: Graph, closing: contextlib.ExitStack) -> Session:
+    """A session with the variables initialized; the graph may still grow."""
+    with graph.graph.as_default():
         initializer = tf.global_variables_initializer()
-        weights = {variable.op.name: variable.read_value() for variable in built.global_net.params}
-    built.graph.finalize()
-    session = closing.enter_context(contextlib.closing(Session(built.graph)))
+    session = closing.enter_context(contextlib.closing(Session(graph.graph)))
     session.run(initializer)
+    return session
+
+
+def _weights_reader(graph: Graph, session: Session) -> Callable[[], dict[str, np.ndarray]]:
+    """What reads the global network's variables, by name."""
+    with graph.graph.as_default():
+        weights = {variable.op.name: variable.read_value() for variable in graph.global_net.params}
     read = session.call(list(weights.values()))
-    return session, lambda: dict(zip(weights, read(), strict=True))
+    return lambda: dict(zip(weights, read(), strict=True))
 
 
 def _begun(checkpointer: Checkpointer) -> RunState:
@@ -223,107 +179,13 @@ def _restored(run: RunFolder, config: Config, checkpointer: Checkpointer) -> Run
     return state
 
 
-def _workers(
-    config: Config,
-    envs: Sequence[Environment],
-    calls: Sequence[Net],
-    ledger: Ledger,
-    should_stop: Callable[[], bool],
-    shared_cpu: SharedCpu,
-) -> list[Worker]:
-    """The workers of this process, each with an environment and a local network's calls."""
-    kept = [shared_cpu.kept] * (config.worker_count > 1)
-    episodes_run = [ledger.worker_episodes.get(f"W_{i}", 0) for i in range(len(calls))]
-    return [
-        Worker(i, config, env, net, ledger.counters, should_stop, ledger.episode, episodes, *kept)
-        for i, (env, net, episodes) in enumerate(zip(envs, calls, episodes_run, strict=False))
-    ]
-
-
-def _make_envs(config: Config, closing: contextlib.ExitStack) -> list[Environment]:
-    """One for each worker here, at least one to know its spaces, and after them those of the evaluations."""
-    number = 1 if config.processes else config.worker_count
-    number += config.evaluation_episodes if config.evaluation_interval else 0
-    return [closing.enter_context(contextlib.closing(make_env(config.env))) for _ in range(number)]
-
-
-def _crew_for(config: Config, crew: Crew | None) -> Crew | None:
-    """The processes that the settings ask for. Raises ``UsageError`` if they cannot be had here."""
-    if not config.processes:
-        return None
-    crew = crew or Crew()
-    crew.check(config)
-    return crew
-
-
-def _check_spaces(run: RunFolder, env: Environment) -> None:
+def _check_spaces(run: RunFolder, spaces: Spaces) -> None:
     """Refuse another environment, which may have networks of the same shapes; write what a kill left unwritten."""
-    here = env.observation_spec, env.action_spec
     if not run.spaces.exists():
-        write_specs(run.spaces, *here)
-    for there, spec in zip(read_specs(run.spaces), here, strict=True):
-        if there != spec:
-            raise UsageError(f"{run.spaces}: of another environment: {there} there and {spec} here")
-
-
-def _run_threads(tasks: Sequence[Task], coordinator: Any, look_after: Callable[[], None]) -> None:
-    """Run each task in a thread of its own until all have ended; raises what the first failure raised."""
-    coordinator.clear_stop()
-    hanging: list[HangingProcessError] = []
-    ended = threading.Semaphore(0)
-
-    def run(task: Task) -> None:
-        try:
-            _run_task(task, coordinator, hanging)
-        finally:
-            ended.release()
-
-    # each thread gets its own task by args: a closure over a loop variable could run one task twice
-    threads = [threading.Thread(target=run, args=(task,), name=task.name, daemon=True) for task in tasks]
-    try:
-        for thread in threads:
-            thread.start()
-        for _ in threads:
-            while not (coordinator.should_stop() or ended.acquire(timeout=0.1)):
-                look_after()
-    finally:
-        coordinator.request_stop()
-        _join([thread for thread in threads if thread.ident], coordinator)
-        if hanging:  # more than the stop that was asked for
-            raise hanging[0]
-    coordinator.join(threads)
-
-
-def _run_task(task: Task, coordinator: Any, hanging: list[HangingProcessError]) -> None:
-    try:
-        task.work()
-    except HangingProcessError as error:
-        hanging.append(error)
-    except BaseException as error:  # whatever an environment raises ends the run, SystemExit too
-        note = f"in {task.place}"
-        _log.error("%s: %s: %s", note, type(error).__name__, error)  # the Coordinator keeps only the first
-        error.__notes__ = [*getattr(error, "__notes__", []), note]  # type: ignore[attr-defined]  # Python 3.10 has no add_note
-        coordinator.request_stop(error)
-
-
-def _join(threads: list[threading.Thread], coordinator: Any) -> None:
-    """Wait for the threads to end. Raises ``HangingWorkerError`` if one takes longer than the grace period."""
-    deadline = time.monotonic() + GRACE_SECONDS
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
-    frames = sys._current_frames()
-    hanging = [
-        f"worker {thread.name} hangs in:\n{''.join(traceback.format_stack(frames[thread.ident]))}"
-        for thread in threads
-        if thread.is_alive() and thread.ident in frames
-    ]
-    if hanging:
-        message = f"{GRACE_SECONDS:.0f} s after the stop was asked for, " + "\n".join(hanging)
-        try:
-            coordinator.join([])
-        except BaseException as failure:
-            raise HangingWorkerError(message) from failure
-        raise HangingWorkerError(message) from None
+        write_specs(run.spaces, *spaces)
+    for there, here in zip(read_specs(run.spaces), spaces, strict=True):
+        if there != here:
+            raise UsageError(f"{run.spaces}: of another environment: {there} there and {here} here")
 
 
 @contextlib.contextmanager
