@@ -80,6 +80,11 @@ def sync_calls(net: WorkerNet, session: Session) -> SyncCalls:
     )
 
 
+def worker_calls(net: WorkerNet, session: Session) -> NetCalls:
+    """The calls of a local network beside the global one, on a session of their graph."""
+    return net_calls(net, session, sync_calls(net, session))
+
+
 def net_calls(net: LearningNet, session: Session, sync: SyncCalls) -> NetCalls:
     """The calls of ``net`` on a session of its graph, ``sync`` among them."""
     actions = [net.A, net.sample] if net.config.learner_sees_unclipped_action else [net.A]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from a3c_tf.algorithms.build import Graph
-from a3c_tf.algorithms.calls import net_calls, sync_calls
+from a3c_tf.algorithms.calls import worker_calls
 from a3c_tf.config import Config
 from a3c_tf.environments.environment import make_env
 from a3c_tf.environments.spaces import AnyActionSpec, ObservationSpec
@@ -66,8 +66,7 @@ class ThreadCrew:
 
     def start(self, training: Training) -> None:
         self._training = training
-        session = training.session
-        self._nets = [net_calls(net, session, sync_calls(net, session)) for net in training.graph.worker_nets]
+        self._nets = [worker_calls(net, training.session) for net in training.graph.worker_nets]
         self._shared_cpu = SharedCpu()
 
     def tasks(self, ledger: Ledger) -> list[Worker]:
