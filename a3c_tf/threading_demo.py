@@ -14,15 +14,16 @@ COORD                 ``coord`` in ``run``
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from a3c_tf.handoff import Handoff
+from a3c_tf.training.threads import run_tasks
 
 __all__ = ["EP_LEN", "EP_MAX", "MIN_BATCH_SIZE", "N_WORKER", "PPO", "Episodes", "Lane", "Result", "Worker", "run"]
 
@@ -53,6 +54,15 @@ class Lane:
     @property
     def seconds_waited(self) -> float:
         return self.died - self.born - self.seconds_worked
+
+    @contextlib.contextmanager
+    def life(self) -> Iterator[None]:
+        """The time between these two is the thread's."""
+        self.born = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.died = time.perf_counter()
 
     def begin(self) -> None:
         self._begun = time.perf_counter()
@@ -97,18 +107,24 @@ class Worker:
         self.episodes = episodes
         self.ep_len = ep_len
         self.n_put = 0
-        self.lane = Lane(f"W_{wid}", record)
+        self.name = self.place = f"W_{wid}"
+        self.lane = Lane(self.name, record)
         self._random = random.Random(wid)
 
     def work(self) -> None:
-        while self.episodes.begin():
-            for _ in range(self.ep_len):
-                if not self.handoff.collect(self.step):
-                    return
-                self.lane.end()
-                self.n_put += 1
-            if self.episodes.finish():
-                self.handoff.coord.request_stop()
+        with self.lane.life():
+            while self.episodes.begin() and self._run_episode():
+                if self.episodes.finish():
+                    self.handoff.coord.request_stop()
+
+    def _run_episode(self) -> bool:
+        """False if the run was over before the episode was."""
+        for _ in range(self.ep_len):
+            if not self.handoff.collect(self.step):
+                return False
+            self.lane.end()
+            self.n_put += 1
+        return True
 
     def step(self) -> int:
         self.lane.begin()
@@ -127,11 +143,13 @@ class PPO:
         self.report = report
         self.batch_sizes: list[int] = []
         self.n_taken: Counter[int] = Counter()  # by worker id
-        self.lane = Lane("PPO", record)
+        self.name = self.place = "PPO"
+        self.lane = Lane(self.name, record)
 
     def work(self) -> None:
-        while self.handoff.update(self.update):
-            self.lane.end()
+        with self.lane.life():
+            while self.handoff.update(self.update):
+                self.lane.end()
 
     def update(self, batch: list[int]) -> None:
         self.lane.begin()
@@ -201,27 +219,7 @@ def run(
     workers = [Worker(wid, handoff, episodes, ep_len, record) for wid in range(n_workers)]
     ppo = PPO(handoff, episodes, report, record)
     begun = time.perf_counter()
-    _run_threads(coord, [ppo, *workers])
+    run_tasks([ppo, *workers], coord, look_after=lambda: None, grace_seconds=STOP_SECONDS)
     if handoff.error is not None:  # the Coordinator forgets one that came after the stop
         raise handoff.error
     return Result(workers, ppo, time.perf_counter() - begun)
-
-
-def _run_threads(coord: Any, actors: list[Worker | PPO]) -> None:
-    threads = [threading.Thread(target=_live, args=(coord, a), name=a.lane.name, daemon=True) for a in actors]
-    try:
-        for thread in threads:
-            thread.start()
-        coord.join(threads)
-    except BaseException:  # Ctrl-C, a thread that would not start, or what a thread raised
-        coord.request_stop()
-        if not coord.joined:
-            coord.join(threads, stop_grace_period_secs=STOP_SECONDS, ignore_live_threads=True)
-        raise
-
-
-def _live(coord: Any, actor: Worker | PPO) -> None:
-    actor.lane.born = time.perf_counter()
-    with coord.stop_on_exception():
-        actor.work()
-    actor.lane.died = time.perf_counter()
