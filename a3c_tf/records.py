@@ -30,15 +30,6 @@ class FinishedEpisode(NamedTuple):
     """steps of all workers, those of rollouts still under way not included"""
 
 
-class Action(NamedTuple):
-    """Chosen actions [B, N_A] of a local network."""
-
-    for_environment: np.ndarray
-    """within the bounds"""
-    for_learner: np.ndarray
-    """the same, or the samples before they were clipped"""
-
-
 class Rollout(NamedTuple):
     """What a worker collected: T steps of B environments side by side.
 

@@ -249,8 +249,10 @@ class A3CLearner:
         """Targets [T, B] float32: n-step returns, or λ-returns with ``gae_lambda`` below 1."""
         rewards, discounts, gae_lambda = rollout.rewards, rollout.discounts, self._config.gae_lambda
         if gae_lambda == 1:  # only the last value counts, and not even that after a terminal state
-            goes_on = discounts[-1].any()
-            bootstrap = self._net.value(rollout.observations[-1])[:, 0] if goes_on else np.zeros(len(discounts[-1]))
+            if any(discounts[-1].tolist()):
+                bootstrap = self._net.value(rollout.observations[-1])[:, 0]
+            else:
+                bootstrap = np.zeros(discounts.shape[1])
             return n_step_returns(rewards, discounts, bootstrap)
         next_values = self._net.value(batch(rollout.observations[1:])).reshape(rewards.shape)
         return lambda_returns(rewards, discounts, next_values, gae_lambda)

@@ -10,7 +10,6 @@ import numpy as np
 
 from a3c_tf.config import Config
 from a3c_tf.graph.session import Call, Session
-from a3c_tf.records import Action
 
 Tensor = Any
 
@@ -55,8 +54,11 @@ class NetCalls:
 
     noise_size: int
     """standard normal numbers that an action takes"""
-    choose_action: Callable[[np.ndarray, np.ndarray], Action]
-    """(observations [B, …] float32, noise [B, noise_size] float32) → actions [B, N_A]"""
+    choose_action: Call
+    """(observations [B, …] float32, noise [B, noise_size] float32) → actions [B, N_A]
+
+    The first of the list is for the environment, within its bounds. The last is for the learner: the sample before it
+    was clipped, or the same array. No named tuple: at each step it would cost 1 % of the speed."""
     value: Callable[[np.ndarray], np.ndarray]
     """observations [B, …] float32 → v [B, 1] float32"""
     update_global: Callable[..., Any]
@@ -88,18 +90,14 @@ def worker_calls(net: WorkerNet, session: Session) -> NetCalls:
 def net_calls(net: LearningNet, session: Session, sync: SyncCalls) -> NetCalls:
     """The calls of ``net`` on a session of its graph, ``sync`` among them."""
     actions = [net.A, net.sample] if net.config.learner_sees_unclipped_action else [net.A]
-    act, value, names = session.call(actions, [net.s, net.noise]), session.call([net.v], [net.s]), list(net.report)
-
-    def choose_action(observations: np.ndarray, noise: np.ndarray) -> Action:
-        chosen = act(observations, noise)
-        return Action(chosen[0], chosen[-1])
+    value, names = session.call([net.v], [net.s]), list(net.report)
 
     def update_global_and_report(*rollout: np.ndarray) -> dict[str, float]:
         return dict(zip(names, map(float, sync.update_global_and_report(*rollout)), strict=True))
 
     return NetCalls(
         noise_size=int(net.noise.shape[1]),
-        choose_action=choose_action,
+        choose_action=session.call(actions, [net.s, net.noise]),
         value=lambda observations: value(observations)[0],
         update_global=sync.update_global,
         update_global_and_report=update_global_and_report,

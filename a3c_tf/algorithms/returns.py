@@ -22,7 +22,7 @@ def n_step_returns(rewards: np.ndarray, discounts: np.ndarray, bootstrap: np.nda
     Source: Mnih et al. 2016, algorithm S3 (the inner loop over i).
     """
     accumulated, targets = _rows(bootstrap[None])[0], []
-    for reward, discount in zip(reversed(_rows(rewards)), reversed(_rows(discounts)), strict=True):
+    for reward, discount in zip(_rows(rewards)[::-1], _rows(discounts)[::-1], strict=True):
         # float64 inside, rounded once at the end: as the original's list of Python floats
         accumulated = reward + discount * accumulated
         targets.append(accumulated)
@@ -49,8 +49,7 @@ def lambda_returns(
     """
     values = _rows(next_values.astype(np.float64))
     accumulated, targets = values[-1], []
-    rows = zip(reversed(_rows(rewards)), reversed(_rows(discounts)), reversed(values), strict=True)
-    for reward, discount, value in rows:
+    for reward, discount, value in zip(_rows(rewards)[::-1], _rows(discounts)[::-1], values[::-1], strict=True):
         accumulated = reward + discount * ((1 - gae_lambda) * value + gae_lambda * accumulated)
         targets.append(accumulated)
     return np.array(targets[::-1], np.float32).reshape(rewards.shape)

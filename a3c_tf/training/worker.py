@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from a3c_tf.config import Config
 from a3c_tf.environments.spaces import AnyActionSpec, ObservationSpec
-from a3c_tf.records import Action, Episode, Rollout
+from a3c_tf.records import Episode, Rollout
 
 
 class Environment(Protocol):
@@ -31,13 +31,13 @@ class Environment(Protocol):
 
 
 class Net(Protocol):
-    """What a worker needs of its local network; ``NetCalls`` tells the shapes."""
+    """What a worker needs of its local network: of ``NetCalls``, which tells the shapes."""
 
     @property
     def noise_size(self) -> int: ...
 
     @property
-    def choose_action(self) -> Callable[[np.ndarray, np.ndarray], Action]: ...
+    def choose_action(self) -> Callable[[np.ndarray, np.ndarray], Sequence[np.ndarray]]: ...
 
     @property
     def pull_global(self) -> Callable[[], Any]: ...
@@ -92,8 +92,10 @@ class Worker:
         self._observations = np.zeros((steps + 1, 1, *observations.shape), np.float32)
         self._actions: np.ndarray = np.zeros((steps, 1, actions.size), actions.dtype)
         self._noise = np.zeros((steps, 1, net.noise_size), np.float32)
-        # a batch of one for each step, sliced once: they are fed and filled at each step
-        self._rows = list(zip(self._observations, self._noise, strict=False))
+        # sliced once, because each is used at every step: what the network is fed, and where the answer goes
+        self._fed = list(zip(self._observations, self._noise, strict=False))
+        self._seen = self._observations[:, 0]
+        self._discounts = np.full((steps, 1), config.gamma)
 
     @property
     def place(self) -> str:
@@ -130,18 +132,18 @@ class Worker:
         assert self._config.seed is not None
         seed, self._rng = episode_randomness(self._config.seed, self._index, self.episodes_run)
         self.length, self._return, self._in_episode = 0, 0.0, True
-        self._observations[0] = self._env.reset(seed)
+        self._seen[0] = self._env.reset(seed)
         return True
 
     def _act(self, steps: int) -> Rollout:
         """Take up to ``steps`` steps. An episode that is cut by its time limit has ended but not terminated."""
-        choose_action, step = self._net.choose_action, self._env.step
+        choose_action, step, seen, taken = self._net.choose_action, self._env.step, self._seen, self._actions
         self._rng.standard_normal(dtype=np.float32, out=self._noise)
         rewards: list[float] = []
-        for t, (observation, noise) in enumerate(self._rows[:steps]):
-            action = choose_action(observation, noise)
-            self._observations[t + 1], reward, terminated, truncated = step(action.for_environment[0])
-            self._actions[t] = action.for_learner
+        for t in range(steps):
+            actions = choose_action(*self._fed[t])
+            seen[t + 1], reward, terminated, truncated = step(actions[0][0])
+            taken[t] = actions[-1]
             rewards.append(reward)
             self.length += 1
             if terminated or truncated or self.length == self._time_limit:
@@ -153,18 +155,20 @@ class Worker:
     def _rollout(self, rewards: list[float], terminated: bool) -> Rollout:
         """What is in the buffers, as a value: copies, because the next rollout is written over them."""
         config, taken, ended = self._config, len(rewards), not self._in_episode
-        discounts = np.full((taken, 1), config.gamma)
+        discounts = self._discounts[:taken]
         if terminated or (ended and not config.bootstrap_at_time_limit):
+            discounts = discounts.copy()
             discounts[-1] = 0.0
-        shaped = [(reward + config.reward_shift) / config.reward_scale for reward in rewards]
+        shift, scale = config.reward_shift, config.reward_scale
         rollout = Rollout(
             observations=self._observations[: taken + 1].copy(),
             actions=self._actions[:taken].copy(),
-            rewards=np.array(shaped)[:, None],
+            rewards=np.array([(reward + shift) / scale for reward in rewards])[:, None],
             discounts=discounts,
             episodes=(Episode(self.name, self._return, self.length),) if ended else (),
         )
-        self._observations[0] = self._observations[taken]
+        seen = self._seen
+        seen[0] = seen[taken]
         return rollout
 
 
