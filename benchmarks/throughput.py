@@ -34,7 +34,7 @@ from costly import Computing, Costly, Sleeping
 
 from a3c_tf.algorithms.a3c import ACNet, NetCalls, build_graph
 from a3c_tf.config import Config
-from a3c_tf.environments.environment import make_env
+from a3c_tf.environments.make import make_env
 from a3c_tf.graph.tf1 import tf
 from a3c_tf.training import trainer
 from a3c_tf.training.counters import Counters

@@ -17,7 +17,7 @@ from a3c_tf.algorithms.a3c import A3CLearner, ACNet, WorkerACNet
 from a3c_tf.algorithms.calls import worker_calls
 from a3c_tf.commands import exit_codes
 from a3c_tf.config import Config
-from a3c_tf.environments.environment import make_env
+from a3c_tf.environments.make import make_env
 from a3c_tf.graph.optimizers import Optimizers
 from a3c_tf.graph.session import Session
 from a3c_tf.graph.tf1 import quiet_deprecations, tf

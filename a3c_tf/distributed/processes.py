@@ -24,7 +24,7 @@ from a3c_tf.config import Config
 from a3c_tf.distributed import network_namespace
 from a3c_tf.distributed.chief import START_SECONDS, Keeper, LostError, ServerGoneError, ServerLostError, WorkerProcess
 from a3c_tf.distributed.parameter_server import Mirror, Packet, packet_from, workers_of
-from a3c_tf.environments.environment import make_env
+from a3c_tf.environments.make import make_env
 from a3c_tf.environments.spaces import specs_json
 from a3c_tf.errors import RunError, UsageError
 from a3c_tf.training.crew import Spaces, Training

@@ -10,7 +10,8 @@ from typing import Any
 from a3c_tf.config import Config
 from a3c_tf.distributed.chief import RemoteLedger
 from a3c_tf.distributed.parameter_server import GlobalNetwork, LocalNetworks
-from a3c_tf.environments.environment import Environment, make_env
+from a3c_tf.environments.environment import Environment
+from a3c_tf.environments.make import make_env
 from a3c_tf.environments.spaces import AnyActionSpec, ObservationSpec, specs_json
 from a3c_tf.errors import RunError
 from a3c_tf.graph.tf1 import tf

@@ -9,13 +9,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from a3c_tf.errors import UsageError
-from a3c_tf.runs.files import written_whole
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,9 +40,14 @@ class ActionSpec:
     def size(self) -> int:
         return math.prod(self.shape)
 
-    def plain(self, action: np.ndarray) -> np.ndarray:
+    @property
+    def is_raw(self) -> bool:
+        """Whether the environment takes the network's [N_A] as it is."""
+        return len(self.shape) == 1
+
+    def to_raw(self, action: np.ndarray) -> np.ndarray:
         """The action as the environment takes it, from the network's [N_A]."""
-        return action if action.shape == self.shape else action.reshape(self.shape)
+        return action.reshape(self.shape)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,12 +58,13 @@ class DiscreteSpec:
     start: int
     size: ClassVar[int] = 1
     dtype: ClassVar[type] = np.int32
+    is_raw: ClassVar[bool] = False
 
     @property
     def shape(self) -> tuple[int, ...]:
         return ()
 
-    def plain(self, action: np.ndarray) -> int:
+    def to_raw(self, action: np.ndarray) -> int:
         """The action as the environment takes it, from the network's [1]."""
         return self.start + int(action[0])
 
@@ -123,20 +127,6 @@ def specs_from_json(text: str) -> tuple[ObservationSpec, AnyActionSpec]:
     if "n" in actions:
         return observations, DiscreteSpec(**actions)
     return observations, ActionSpec(**{name: tuple(numbers) for name, numbers in actions.items()})
-
-
-def write_specs(path: Path, observations: ObservationSpec, actions: AnyActionSpec) -> None:
-    """Write both specs down as JSON, so that a policy can be played without its environment at hand."""
-    with written_whole(path) as new:
-        new.write_text(specs_json(observations, actions), encoding="utf-8")
-
-
-def read_specs(path: Path) -> tuple[ObservationSpec, AnyActionSpec]:
-    """Read what ``write_specs`` wrote. Raises ``UsageError`` if it is anything else."""
-    try:
-        return specs_from_json(path.read_text(encoding="utf-8"))
-    except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{path}: expected the spaces of a run: {error!r}") from None
 
 
 def _is_box(space: Any) -> bool:

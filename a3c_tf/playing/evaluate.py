@@ -14,8 +14,9 @@ import numpy as np
 
 from a3c_tf.algorithms.build import Graph, Networks
 from a3c_tf.config import Config
-from a3c_tf.environments.environment import Environment, make_env
-from a3c_tf.environments.spaces import AnyActionSpec, ObservationSpec, read_specs
+from a3c_tf.environments.environment import Environment
+from a3c_tf.environments.make import make_env
+from a3c_tf.environments.spaces import AnyActionSpec, ObservationSpec
 from a3c_tf.errors import UsageError
 from a3c_tf.graph import sync
 from a3c_tf.graph.session import Session
@@ -23,7 +24,7 @@ from a3c_tf.graph.tf1 import quiet_deprecations, tf
 from a3c_tf.records import RunState
 from a3c_tf.runs import checkpoint
 from a3c_tf.runs.files import writing
-from a3c_tf.runs.folder import RunFolder
+from a3c_tf.runs.folder import RunFolder, read_spaces
 from a3c_tf.runs.tables import begin, cut_back, read_columns
 
 Act = Callable[[np.ndarray], np.ndarray]
@@ -81,7 +82,7 @@ class Policy:
 
     def __call__(self, observation: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray | int:
         batch = np.asarray(observation, np.float32).reshape(1, *self._observations.shape)
-        return self._actions.plain(self.act(batch, rng)[0])
+        return self._actions.to_raw(self.act(batch, rng)[0])
 
     def act(self, observations: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """Actions for observations [K, …], as ``Act`` says."""
@@ -111,7 +112,7 @@ def saved_policy(run: str | Path, which: str | None = None) -> SavedPolicy:
     if which not in (None, "best", "last"):
         raise UsageError(f"which = {which!r}: expected 'best', 'last' or None")
     best = bool(checkpoint.find_checkpoints(folder.best)) if which is None else which == "best"
-    specs = read_specs(folder.spaces)
+    specs = read_spaces(folder)
     return SavedPolicy(Config.read(folder.config), *specs, folder.best if best else folder.checkpoints)
 
 

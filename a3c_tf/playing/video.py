@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from a3c_tf.environments.environment import make_env
+from a3c_tf.environments.make import make_env
 from a3c_tf.errors import UsageError
 from a3c_tf.playing.evaluate import drawing, load_policy, play
 

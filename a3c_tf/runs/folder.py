@@ -17,6 +17,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from a3c_tf.config import Config
+from a3c_tf.environments.spaces import AnyActionSpec, ObservationSpec, specs_from_json, specs_json
 from a3c_tf.errors import UsageError
 from a3c_tf.runs.files import half_written, written_whole
 
@@ -117,6 +118,20 @@ def write_config(run: RunFolder, config: Config) -> None:
     """Write ``config.json``."""
     with written_whole(run.config) as new:
         new.write_text(config.to_json(), encoding="utf-8")
+
+
+def write_spaces(run: RunFolder, observations: ObservationSpec, actions: AnyActionSpec) -> None:
+    """Write ``spaces.json``, so that a policy can be played without its environment at hand."""
+    with written_whole(run.spaces) as new:
+        new.write_text(specs_json(observations, actions), encoding="utf-8")
+
+
+def read_spaces(run: RunFolder) -> tuple[ObservationSpec, AnyActionSpec]:
+    """Read what ``write_spaces`` wrote. Raises ``UsageError`` if it is anything else."""
+    try:
+        return specs_from_json(run.spaces.read_text(encoding="utf-8"))
+    except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{run.spaces}: expected the spaces of a run: {error!r}") from None
 
 
 @contextlib.contextmanager

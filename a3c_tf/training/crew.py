@@ -10,7 +10,7 @@ from typing import Protocol
 from a3c_tf.algorithms.build import Graph
 from a3c_tf.algorithms.calls import worker_calls
 from a3c_tf.config import Config
-from a3c_tf.environments.environment import make_env
+from a3c_tf.environments.make import make_env
 from a3c_tf.environments.spaces import AnyActionSpec, ObservationSpec
 from a3c_tf.graph.session import Session
 from a3c_tf.records import RunState

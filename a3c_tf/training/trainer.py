@@ -13,8 +13,8 @@ import numpy as np
 
 from a3c_tf.algorithms.build import Graph, build_graph
 from a3c_tf.config import Config
-from a3c_tf.environments.environment import Environment, make_env
-from a3c_tf.environments.spaces import read_specs, write_specs
+from a3c_tf.environments.environment import Environment
+from a3c_tf.environments.make import make_env
 from a3c_tf.errors import RunError, UsageError
 from a3c_tf.graph.session import Session
 from a3c_tf.graph.tf1 import tf
@@ -23,7 +23,7 @@ from a3c_tf.records import RunState
 from a3c_tf.runs import plotting
 from a3c_tf.runs.checkpoint import Checkpointer, find_checkpoints
 from a3c_tf.runs.files import writing
-from a3c_tf.runs.folder import RunFolder, existing_run, new_run, write_config
+from a3c_tf.runs.folder import RunFolder, existing_run, new_run, read_spaces, write_config, write_spaces
 from a3c_tf.runs.metrics import Metrics, display
 from a3c_tf.runs.tables import read_columns
 from a3c_tf.runs.tensorboard import Events
@@ -81,7 +81,7 @@ def run_new(config: Config, crew: Crew, show: str) -> Result:
         graph = _graph(config, spaces)
         run = closing.enter_context(new_run(config))
         with writing(run.path):
-            write_specs(run.spaces, *spaces)
+            write_spaces(run, *spaces)
         return _train(_Start(config, run, graph, envs, begun=False), crew, show, closing)
 
 
@@ -182,8 +182,8 @@ def _restored(run: RunFolder, config: Config, checkpointer: Checkpointer) -> Run
 def _check_spaces(run: RunFolder, spaces: Spaces) -> None:
     """Refuse another environment, which may have networks of the same shapes; write what a kill left unwritten."""
     if not run.spaces.exists():
-        write_specs(run.spaces, *spaces)
-    for there, here in zip(read_specs(run.spaces), spaces, strict=True):
+        write_spaces(run, *spaces)
+    for there, here in zip(read_spaces(run), spaces, strict=True):
         if there != here:
             raise UsageError(f"{run.spaces}: of another environment: {there} there and {here} here")
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from a3c_tf.environments.environment import Environment, make_env
+from a3c_tf.environments.environment import Environment
+from a3c_tf.environments.make import make_env
 from a3c_tf.errors import UsageError
 from tests.conftest import ToyEnv, box, run_python
 
@@ -338,7 +339,7 @@ def test_close_is_handed_on_and_not_required() -> None:
 
 def test_gyms_banner_is_not_printed() -> None:
     program = (
-        "from a3c_tf.environments.environment import make_env; "
+        "from a3c_tf.environments.make import make_env; "
         "make_env('Pendulum-v1').reset(0); make_env('gymnasium:Pendulum-v1')"
     )
     done = run_python("-c", program)

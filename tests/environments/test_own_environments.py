@@ -17,7 +17,7 @@ import pytest
 
 from a3c_tf.commands import cli, exit_codes
 from a3c_tf.environment_names import name_of
-from a3c_tf.environments.environment import make_env
+from a3c_tf.environments.make import make_env
 from a3c_tf.errors import UsageError
 from a3c_tf.playing.evaluate import evaluate, load_policy
 from a3c_tf.training.trainer import resume, train

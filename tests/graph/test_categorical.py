@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from a3c_tf.algorithms.a3c import build_graph
-from a3c_tf.environments.environment import Environment, make_env
+from a3c_tf.environments.environment import Environment
+from a3c_tf.environments.make import make_env
 from a3c_tf.environments.spaces import DiscreteSpec, ObservationSpec, action_spec, read_specs, write_specs
 from a3c_tf.graph.policies import CategoricalPolicy
 from a3c_tf.graph.session import Session

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from a3c_tf.config import Config
-from a3c_tf.environments.environment import make_env
+from a3c_tf.environments.make import make_env
 from a3c_tf.errors import UsageError
 from a3c_tf.playing.evaluate import evaluate, load_policy, play
 from a3c_tf.training.trainer import train
