@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from costly import ComputingInPython, Costly, SleepingLonger
 
+from a3c_tf.api import train
 from a3c_tf.config import Config
 from a3c_tf.distributed.parameter_server import GlobalNetwork, LocalNetworks
 from a3c_tf.environments.spaces import ActionSpec, ObservationSpec
 from a3c_tf.runs.tables import read_columns
-from a3c_tf.training.trainer import train
 
 PENDULUM = ObservationSpec((3,)), ActionSpec((1,), (-2.0,), (2.0,))
 N_CALLS = 4000

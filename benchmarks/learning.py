@@ -160,8 +160,8 @@ def run_one(config: Config, out: Path, plays: int) -> Path:
         if Config.read(folder / "config.json").replace(log_dir=None) != config:
             raise UsageError(f"{folder}: holds a run with other settings; name another --out")
         return folder
+    from a3c_tf.api import train
     from a3c_tf.playing.evaluate import evaluate, load_policy
-    from a3c_tf.training.trainer import train
 
     with tempfile.TemporaryDirectory(dir=out, prefix="unfinished-") as unfinished:
         run = Path(unfinished) / "run"

@@ -99,7 +99,7 @@ def final_weights(run_folder: Path) -> dict[str, np.ndarray]:
 @pytest.fixture(scope="session")
 def toy_run(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A finished training of two workers, ten episodes of five steps. Nobody changes its folder."""
-    from a3c_tf.training.trainer import train
+    from a3c_tf.api import train
 
     folder = tmp_path_factory.mktemp("toy") / "run"
     return train(small_config(env=toy_env, workers=2, max_episodes=10, log_dir=str(folder)), show="none")

@@ -224,7 +224,7 @@ def main() -> int:
     run, resumed, fill = told.pop("run"), told.pop("resume", False), told.pop("fill", None)
     env = getattr(sys.modules["tests.faulty"], told.pop("env", "Env"))
     env = filling(env, **fill) if fill else env
-    from a3c_tf.training.trainer import resume, train
+    from a3c_tf.api import resume, train
 
     if resumed:
         resume(run, "none", env=env, **told)

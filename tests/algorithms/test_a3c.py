@@ -10,7 +10,9 @@ import gymnasium
 import numpy as np
 import pytest
 
-from a3c_tf.algorithms.a3c import A3CGraph, ACNet, build_graph
+from a3c_tf.algorithms.a3c import ACNet, WorkerACNet
+from a3c_tf.algorithms.build import Graph, build_graph
+from a3c_tf.algorithms.calls import worker_calls
 from a3c_tf.environments.spaces import ActionSpec, ObservationSpec
 from a3c_tf.errors import UsageError
 from a3c_tf.graph.session import Session
@@ -23,18 +25,18 @@ THREE_ACTIONS = ActionSpec((3,), (-1.0, 0.0, -10.0), (1.0, 4.0, -5.0))
 
 
 @pytest.fixture(scope="module")
-def built() -> A3CGraph:
+def built() -> Graph:
     """The original's graph: its sizes, two workers."""
     return build_graph(small_config(workers=2, actor_hidden=200, critic_hidden=100), *PENDULUM)
 
 
 @pytest.fixture(scope="module")
-def three() -> A3CGraph:
+def three() -> Graph:
     """Two workers on four observations and three actions with unlike bounds."""
     return build_graph(small_config(workers=2), ObservationSpec((4,)), THREE_ACTIONS)
 
 
-def started(built: A3CGraph) -> Session:
+def started(built: Graph) -> Session:
     with built.graph.as_default():
         initializer = tf.global_variables_initializer()
     session = Session(built.graph)
@@ -42,7 +44,7 @@ def started(built: A3CGraph) -> Session:
     return session
 
 
-def feeds(net: ACNet, batch: int, seed: int = 0) -> dict[Any, np.ndarray]:
+def feeds(net: WorkerACNet, batch: int, seed: int = 0) -> dict[Any, np.ndarray]:
     rng = np.random.default_rng(seed)
     return {
         tensor: rng.standard_normal((batch, tensor.shape[1])).astype(np.float32)
@@ -75,7 +77,7 @@ def needs(operations: Iterable[Any]) -> set[Any]:
 # names
 
 
-def test_variables_are_the_originals_slots_included(built: A3CGraph) -> None:
+def test_variables_are_the_originals_slots_included(built: Graph) -> None:
     with built.graph.as_default():
         ours = {variable.op.name: variable.shape.as_list() for variable in tf.global_variables()}
         trainable = [variable.op.name for variable in tf.trainable_variables()]
@@ -83,7 +85,7 @@ def test_variables_are_the_originals_slots_included(built: A3CGraph) -> None:
     assert trainable == ORIGINAL["trainable"]
 
 
-def test_placeholders_are_the_originals_and_the_noise(built: A3CGraph) -> None:
+def test_placeholders_are_the_originals_and_the_noise(built: Graph) -> None:
     ours = {
         operation.name: [-1 if size is None else size for size in operation.outputs[0].shape.as_list()]
         for operation in built.graph.get_operations()
@@ -97,24 +99,24 @@ def test_placeholders_are_the_originals_and_the_noise(built: A3CGraph) -> None:
 
 
 @pytest.mark.parametrize("net", ["W_0", "Global_Net"])
-def test_the_originals_name_scopes_are_all_there(built: A3CGraph, net: str) -> None:
+def test_the_originals_name_scopes_are_all_there(built: Graph, net: str) -> None:
     missing = set(ORIGINAL[f"name_scopes_of_{net}"]) - scopes(built.graph)
     assert not {scope for scope in missing if "/Normal/sample/" not in scope}
 
 
-def test_every_worker_has_the_same_scopes(built: A3CGraph) -> None:
+def test_every_worker_has_the_same_scopes(built: Graph) -> None:
     def below(net: str) -> set[str]:
         return {scope.replace(net, "W") for scope in scopes(built.graph) if scope.split("/")[0] == net}
 
     assert below("W_0") == below("W_1")
 
 
-def test_named_operations_are_the_originals(built: A3CGraph) -> None:
+def test_named_operations_are_the_originals(built: Graph) -> None:
     ours = {name: built.graph.get_operation_by_name(name).type for name in ORIGINAL["named_ops"]}
     assert ours == ORIGINAL["named_ops"]
 
 
-def test_the_top_of_the_graph_holds_nothing_else(built: A3CGraph) -> None:
+def test_the_top_of_the_graph_holds_nothing_else(built: Graph) -> None:
     """TensorBoard opens on these."""
     assert {scope for scope in scopes(built.graph) if "/" not in scope} == {
         "Global_Net",
@@ -125,7 +127,7 @@ def test_the_top_of_the_graph_holds_nothing_else(built: A3CGraph) -> None:
     }
 
 
-def test_the_attributes_have_the_originals_names(built: A3CGraph) -> None:
+def test_the_attributes_have_the_originals_names(built: Graph) -> None:
     net = built.worker_nets[1]
     names = {"s": "S", "a_his": "A", "v_target": "Vtarget"}
     assert {name: getattr(net, name).op.name for name in names} == {name: f"W_1/{op}" for name, op in names.items()}
@@ -138,14 +140,14 @@ def test_the_attributes_have_the_originals_names(built: A3CGraph) -> None:
     assert all(gradient.op.name.startswith("W_1/local_grad/") for gradient in net.a_grads + net.c_grads)
 
 
-def test_the_global_network_has_no_losses(built: A3CGraph) -> None:
+def test_the_global_network_has_no_losses(built: Graph) -> None:
     assert built.global_net.s.op.name == "Global_Net/S"
     assert not hasattr(built.global_net, "a_loss")
     assert not hasattr(built.global_net, "a_his")
 
 
 @pytest.mark.parametrize(("worker", "sync"), [(0, "sync"), (1, "sync_1")])
-def test_push_and_pull_stand_in_the_scopes_of_the_original(built: A3CGraph, worker: int, sync: str) -> None:
+def test_push_and_pull_stand_in_the_scopes_of_the_original(built: Graph, worker: int, sync: str) -> None:
     net = built.worker_nets[worker]
     assert (len(net.pull_a_params_op), len(net.pull_c_params_op)) == (6, 4), "an op a variable, actor and critic apart"
     for pull in net.pull_a_params_op + net.pull_c_params_op:
@@ -154,12 +156,12 @@ def test_push_and_pull_stand_in_the_scopes_of_the_original(built: A3CGraph, work
     assert net.update_c_op.name.startswith(f"{sync}/push/RMSPropC")
 
 
-def test_everything_is_placed_on_the_cpu(built: A3CGraph) -> None:
+def test_everything_is_placed_on_the_cpu(built: Graph) -> None:
     assert {operation.device for operation in built.graph.get_operations()} <= {"/device:CPU:0", ""}
     assert built.global_net.v.device == "/device:CPU:0"
 
 
-def test_variables_are_resources_which_the_fast_executor_needs(built: A3CGraph) -> None:
+def test_variables_are_resources_which_the_fast_executor_needs(built: Graph) -> None:
     assert {type_ for type_ in (op.type for op in built.graph.get_operations()) if "Variable" in type_} <= {
         "VarHandleOp",
         "ReadVariableOp",
@@ -176,7 +178,7 @@ def test_workers_are_as_many_as_asked_for() -> None:
 # numbers
 
 
-def test_kernels_start_from_a_normal_of_a_tenth_and_biases_from_0(built: A3CGraph) -> None:
+def test_kernels_start_from_a_normal_of_a_tenth_and_biases_from_0(built: Graph) -> None:
     session = started(built)
     for variable in built.global_net.a_params + built.global_net.c_params:
         value = session.run(variable)
@@ -201,7 +203,7 @@ def test_the_seed_decides_the_first_weights() -> None:
     assert not any(np.array_equal(a, b) for a, b in zip(first[::2], other[::2], strict=True)), "biases apart"
 
 
-def test_losses_are_means_over_a_batch_and_not_over_an_n_by_n_table(three: A3CGraph) -> None:
+def test_losses_are_means_over_a_batch_and_not_over_an_n_by_n_table(three: Graph) -> None:
     net, session = three.worker_nets[0], started(three)
     fed = feeds(net, 7)
     v, mu, sigma, exp_v, a_loss, c_loss = session.run(
@@ -230,7 +232,7 @@ def test_the_entropy_coefficient_is_the_one_of_the_settings() -> None:
     np.testing.assert_allclose(with_it - without, 0.5 * 0.5 * np.log(2 * np.pi * np.e * sigma**2), rtol=1e-3, atol=1e-5)
 
 
-def test_neither_loss_has_a_gradient_for_the_others_variables(built: A3CGraph) -> None:
+def test_neither_loss_has_a_gradient_for_the_others_variables(built: Graph) -> None:
     net = built.worker_nets[0]
     scratch = tf.Graph()
     with scratch.as_default():
@@ -254,7 +256,7 @@ def test_neither_loss_has_a_gradient_for_the_others_variables(built: A3CGraph) -
         assert any(gradient is not None for gradient in tf.gradients(losses[1], critic)), "the test can tell"
 
 
-def test_gradients_are_those_of_the_losses(three: A3CGraph) -> None:
+def test_gradients_are_those_of_the_losses(three: Graph) -> None:
     """Against finite differences, for one number of each network."""
     net, session = three.worker_nets[0], started(three)
     fed, step = feeds(net, 6), 0.01
@@ -273,7 +275,7 @@ def test_gradients_are_those_of_the_losses(three: A3CGraph) -> None:
 
 
 @pytest.mark.parametrize("value", [-1000.0, 1000.0])
-def test_every_action_stays_within_its_own_bounds(three: A3CGraph, value: float) -> None:
+def test_every_action_stays_within_its_own_bounds(three: Graph, value: float) -> None:
     net, session = three.worker_nets[0], started(three)
     noise = np.full((2, 3), value, np.float32)
     actions = session.run(net.A, {net.s: np.ones((2, 4)), net.noise: noise})
@@ -282,7 +284,7 @@ def test_every_action_stays_within_its_own_bounds(three: A3CGraph, value: float)
     np.testing.assert_array_equal(actions, [bound, bound])
 
 
-def test_a_sample_is_mu_plus_sigma_times_the_noise(three: A3CGraph) -> None:
+def test_a_sample_is_mu_plus_sigma_times_the_noise(three: Graph) -> None:
     net, session = three.worker_nets[0], started(three)
     observations, noise = np.ones((1, 4)), np.array([[0.1, -0.2, 0.3]], np.float32)
     set_variable(session, net.a_params, "sigma/bias", -2.0)
@@ -298,7 +300,7 @@ def values(session: Session, net: ACNet) -> list[np.ndarray]:
     return session.run(net.a_params + net.c_params)
 
 
-def test_a_pull_alone_needs_no_feed_and_no_push(built: A3CGraph) -> None:
+def test_a_pull_alone_needs_no_feed_and_no_push(built: Graph) -> None:
     for net in built.worker_nets:
         behind = needs(net.pull_a_params_op + net.pull_c_params_op)
         assert not [operation.name for operation in behind if operation.type == "Placeholder"]
@@ -309,7 +311,7 @@ def test_a_pull_alone_needs_no_feed_and_no_push(built: A3CGraph) -> None:
 def test_a_pull_makes_local_equal_to_global_and_leaves_the_others_alone(
     graph: str, request: pytest.FixtureRequest
 ) -> None:
-    made: A3CGraph = request.getfixturevalue(graph)
+    made: Graph = request.getfixturevalue(graph)
     session = started(made)
     net, other = made.worker_nets
     first, others = values(session, made.global_net), values(session, other)
@@ -322,7 +324,7 @@ def test_a_pull_makes_local_equal_to_global_and_leaves_the_others_alone(
     session.close()
 
 
-def test_a_push_changes_the_global_network_alone(three: A3CGraph) -> None:
+def test_a_push_changes_the_global_network_alone(three: Graph) -> None:
     session, net = started(three), three.worker_nets[0]
     local, first = values(session, net), values(session, three.global_net)
     session.run(net.update_a_op, feeds(net, 5))
@@ -337,7 +339,7 @@ def test_a_push_changes_the_global_network_alone(three: A3CGraph) -> None:
     session.close()
 
 
-def test_a_push_applies_the_local_networks_gradients_with_rmsprop(three: A3CGraph) -> None:
+def test_a_push_applies_the_local_networks_gradients_with_rmsprop(three: Graph) -> None:
     """First step: ms = 0.9 · 1 + 0.1 g²; w ← w - lr g / √(ms + 1e-10)."""
     session, net = started(three), three.worker_nets[1]
     fed = feeds(net, 5)
@@ -350,9 +352,9 @@ def test_a_push_applies_the_local_networks_gradients_with_rmsprop(three: A3CGrap
     session.close()
 
 
-def test_the_fused_update_leaves_local_equal_to_the_pushed_global(three: A3CGraph) -> None:
+def test_the_fused_update_leaves_local_equal_to_the_pushed_global(three: Graph) -> None:
     session, net = started(three), three.worker_nets[0]
-    calls = net.calls(session, small_config())
+    calls = worker_calls(net, session)
     for turn in range(20):
         before = values(session, three.global_net)
         calls.update_global(*feeds(net, 5, turn).values())
@@ -363,18 +365,16 @@ def test_the_fused_update_leaves_local_equal_to_the_pushed_global(three: A3CGrap
     session.close()
 
 
-def test_losses_are_reported_as_they_were_before_the_push(three: A3CGraph) -> None:
+def test_losses_are_reported_as_they_were_before_the_push(three: Graph) -> None:
     session, net = started(three), three.worker_nets[0]
     fed = feeds(net, 5)
-    expected = session.run(list(net.report.values()), fed)
+    expected = session.run(net.report, fed)
     assert list(net.report)[:2] == ["loss/actor", "loss/critic"]
-    np.testing.assert_allclose(
-        net.calls(session, small_config()).update_global_and_report(*fed.values()), expected, rtol=1e-6
-    )
+    assert worker_calls(net, session).update_global_and_report(*fed.values()) == pytest.approx(expected, rel=1e-6)
     session.close()
 
 
-def test_workers_share_one_optimizers_statistics(built: A3CGraph) -> None:
+def test_workers_share_one_optimizers_statistics(built: Graph) -> None:
     with built.graph.as_default():
         slots = [variable.op.name for variable in tf.global_variables() if "RMSProp" in variable.op.name]
     assert all(name.startswith("Global_Net/") for name in slots)
@@ -426,7 +426,7 @@ def test_spaces_of_a_library_are_taken_as_they_are() -> None:
     spaces = gymnasium.spaces
     built = build_graph(small_config(), spaces.Box(-1, 1, (2, 2)), spaces.Box(-1, 1, (5,)))
     net = built.worker_nets[0]
-    assert (net.s.shape.as_list(), net.A.shape.as_list()) == ([None, 4], [None, 5])
+    assert (net.s.shape.as_list(), net.A.shape.as_list()) == ([None, 2, 2], [None, 5])
 
 
 def test_building_changes_nothing_of_the_process() -> None:

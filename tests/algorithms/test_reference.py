@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from a3c_tf.algorithms.a3c import ACNet, build_graph
+from a3c_tf.algorithms.a3c import ACNet
+from a3c_tf.algorithms.build import build_graph
 from a3c_tf.algorithms.returns import n_step_returns
 from a3c_tf.config import Config
 from a3c_tf.environments.spaces import ActionSpec, ObservationSpec
@@ -95,12 +96,13 @@ def test_three_batches_as_the_pytorch_original() -> None:
 
     for i in range(3):
         batch = reference.batch(i)
-        v_s_ = 0.0 if batch["episode_end"] else session.run(net.v, {net.s: batch["next_observation"][None]})[0, 0]
-        targets = n_step_returns(batch["rewards"], v_s_, config.gamma)
+        v_s_ = np.zeros(1) if batch["episode_end"] else session.run(net.v, {net.s: batch["next_observation"][None]})[0]
+        rewards = np.array(batch["rewards"], np.float64).reshape(-1, 1)
+        targets = n_step_returns(rewards, np.full_like(rewards, config.gamma), v_s_)
         assert_near("value targets", targets, batch["value_targets"])
         feeds = {net.s: batch["observations"], net.a_his: batch["actions"], net.v_target: targets}
-        loss, gradients = session.run([net.loss, net.a_grads + net.c_grads], feeds)
-        assert_near("loss", np.float64(loss), batch["loss"])
+        a_loss, c_loss, gradients = session.run([net.a_loss, net.c_loss, net.a_grads + net.c_grads], feeds)
+        assert_near("loss", np.float64(a_loss) + np.float64(c_loss), batch["loss"])
         for variable, gradient in zip(net.a_params + net.c_params, gradients, strict=True):
             name = variable.op.name.removeprefix("W_0/")
             assert_near(f"gradient of {name}", gradient, batch[f"grad/{name}"])

@@ -1,4 +1,4 @@
-"""Value targets: by hand, against a slow transcription, by a law."""
+"""Value targets of [T, B] rollouts: by hand, against the papers' sums written out, by laws."""
 
 from __future__ import annotations
 
@@ -10,84 +10,141 @@ from hypothesis import strategies as st
 from a3c_tf.algorithms.returns import lambda_returns, n_step_returns
 
 NUMBERS = st.floats(-100, 100, width=32)
-DISCOUNTS = st.floats(0, 1)
+SEEDS, LENGTHS, WIDTHS = st.integers(0, 2**32), st.integers(1, 20), st.integers(1, 4)
+
+
+def column(numbers: list[float]) -> np.ndarray:
+    return np.array(numbers, np.float64)[:, None]
+
+
+def a_rollout(seed: int, steps: int, envs: int, terminal: float = 0.2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rewards and discounts [T, B], some of them 0, and the values [T + 1, B]."""
+    rng = np.random.default_rng(seed)
+    discounts = np.where(rng.random((steps, envs)) < terminal, 0.0, 0.95)
+    return rng.normal(size=(steps, envs)), discounts, rng.normal(size=(steps + 1, envs)).astype(np.float32)
+
+
+def slow_return(rewards: np.ndarray, discounts: np.ndarray, bootstrap: float, t: int) -> float:
+    """R_t = Σ_k d_t … d_{t+k-1} r_{t+k} + d_t … d_{T-1} v(s_T)."""
+    T = len(rewards)
+    terms = [np.prod(discounts[t : t + k]) * rewards[t + k] for k in range(T - t)]
+    return float(sum(terms) + np.prod(discounts[t:]) * bootstrap)
+
+
+def slow_advantage(rewards: np.ndarray, discounts: np.ndarray, values: np.ndarray, gae_lambda: float, t: int) -> float:
+    """Â_t = Σ_k λᵏ d_t … d_{t+k-1} δ_{t+k}, δ_t = r_t + d_t v(s_{t+1}) - v(s_t): equations 12 and 16 of the paper."""
+    deltas = rewards + discounts * values[1:] - values[:-1]
+    weights = [gae_lambda**k * np.prod(discounts[t : t + k]) for k in range(len(rewards) - t)]
+    return float(np.dot(weights, deltas[t:]))
+
+
+# n-step returns
 
 
 def test_by_hand() -> None:
-    np.testing.assert_array_equal(n_step_returns([1, 0, 2], 8.0, 0.5), np.array([[2.5], [3.0], [6.0]]))
-
-
-def test_the_result_is_a_float32_column_like_the_critics_value() -> None:
-    targets = n_step_returns([1.0, 2.0, 3.0, 4.0], 0.5, 0.9)
-    assert targets.shape == (4, 1)
+    targets = n_step_returns(column([1, 0, 2]), column([0.5, 0.5, 0.5]), np.array([8.0]))
+    np.testing.assert_array_equal(targets, [[2.5], [3.0], [6.0]])
     assert targets.dtype == np.float32
 
 
-def test_a_single_step() -> None:
-    np.testing.assert_allclose(n_step_returns([3.0], 10.0, 0.9), [[12.0]])
+def test_by_hand_of_two_environments_of_which_one_terminates_within() -> None:
+    rewards, discounts = np.array([[1.0, 1.0], [0.0, 4.0], [2.0, 2.0]]), np.array([[0.5, 0.5], [0.5, 0.0], [0.5, 0.5]])
+    targets = n_step_returns(rewards, discounts, np.array([8.0, 6.0]))
+    np.testing.assert_array_equal(targets, [[2.5, 3.0], [3.0, 4.0], [6.0, 5.0]])
 
 
-def test_without_discount_the_targets_are_sums_and_without_future_they_are_the_rewards() -> None:
-    np.testing.assert_array_equal(n_step_returns([1.0, 2.0, 3.0], 4.0, 1.0).ravel(), [10.0, 9.0, 7.0])
-    np.testing.assert_array_equal(n_step_returns([1.0, 2.0, 3.0], 4.0, 0.0).ravel(), [1.0, 2.0, 3.0])
-
-
-@given(st.lists(NUMBERS, min_size=1, max_size=20), NUMBERS, DISCOUNTS)
+@given(SEEDS, LENGTHS, WIDTHS)
 @settings(max_examples=60, deadline=None)
-def test_as_the_sum_written_out(rewards: list[float], bootstrap: float, gamma: float) -> None:
-    """R_t = Σ_k γᵏ r_{t+k} + γ^{T-t} v(s_T)."""
-    T = len(rewards)
-    slow = [sum(gamma**k * rewards[t + k] for k in range(T - t)) + gamma ** (T - t) * bootstrap for t in range(T)]
-    np.testing.assert_allclose(n_step_returns(rewards, bootstrap, gamma).ravel(), slow, rtol=1e-5, atol=1e-3)
+def test_as_the_sum_written_out(seed: int, steps: int, envs: int) -> None:
+    rewards, discounts, values = a_rollout(seed, steps, envs)
+    targets = n_step_returns(rewards, discounts, values[-1])
+    slow = [[slow_return(rewards[:, b], discounts[:, b], values[-1, b], t) for b in range(envs)] for t in range(steps)]
+    np.testing.assert_allclose(targets, slow, rtol=1e-5, atol=1e-6)
 
 
 @given(NUMBERS, st.floats(0, 0.99), st.integers(1, 50))
 @settings(max_examples=60, deadline=None)
 def test_a_constant_reward_is_worth_r_over_1_minus_gamma_everywhere(reward: float, gamma: float, steps: int) -> None:
     worth = reward / (1 - gamma)
-    np.testing.assert_allclose(n_step_returns([reward] * steps, worth, gamma).ravel(), worth, rtol=1e-5, atol=1e-5)
+    targets = n_step_returns(np.full((steps, 1), reward), np.full((steps, 1), gamma), np.array([worth]))
+    np.testing.assert_allclose(targets, worth, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("bootstrap", [np.float32(8), np.float64(8), 8])
-def test_a_bootstrap_as_the_network_gives_it(bootstrap: float) -> None:
-    np.testing.assert_array_equal(n_step_returns([1, 0, 2], bootstrap, 0.5).ravel(), [2.5, 3.0, 6.0])
+def test_nothing_after_a_terminal_state_counts() -> None:
+    rewards, discounts = np.array([[1.0], [3.0], [1e6]]), np.array([[0.5], [0.0], [0.5]])
+    np.testing.assert_array_equal(n_step_returns(rewards, discounts, np.array([1e6]))[:2], [[2.5], [3.0]])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_bootstrap_as_the_network_gives_it(dtype: type) -> None:
+    targets = n_step_returns(column([1, 0, 2]), np.full((3, 1), 0.5), np.array([8], dtype))
+    np.testing.assert_array_equal(targets, [[2.5], [3.0], [6.0]])
+
+
+# λ-returns
 
 
 def test_lambda_returns_by_hand() -> None:
-    """R_2 = 2 + .5·8; R_1 = 0 + .5(.5·4 + .5·6); R_0 = 1 + .5(.5·2 + .5·2.5)."""
-    targets = lambda_returns([1, 0, 2], np.array([2.0, 4.0, 8.0]), 0.5, 0.5)
+    """R_2 = 2 + ½·8 = 6; R_1 = 0 + ½·(½·4 + ½·6) = 2.5; R_0 = 1 + ½·(½·2 + ½·2.5) = 2.125."""
+    targets = lambda_returns(column([1, 0, 2]), np.full((3, 1), 0.5), column([2, 4, 8]), gae_lambda=0.5)
     np.testing.assert_array_equal(targets, [[2.125], [2.5], [6.0]])
     assert targets.dtype == np.float32
 
 
-@given(st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=20), NUMBERS, DISCOUNTS, DISCOUNTS)
+def test_a_terminal_state_is_worth_nothing() -> None:
+    targets = lambda_returns(column([1, 3]), column([0.5, 0]), column([2, 1e6]), gae_lambda=0.5)
+    np.testing.assert_array_equal(targets, [[1 + 0.5 * (0.5 * 2 + 0.5 * 3)], [3.0]])
+
+
+@given(SEEDS, LENGTHS, WIDTHS, st.floats(0, 1))
 @settings(max_examples=60, deadline=None)
-def test_lambda_returns_less_the_values_are_the_generalized_advantages(
-    steps: list[tuple[float, float, float]], bootstrap: float, gamma: float, gae_lambda: float
-) -> None:
-    """Σ_k (γλ)ᵏ δ_{t+k} with δ_t = r_t + γ v(s_{t+1}) - v(s_t), written out."""
-    rewards, values = [step[0] for step in steps], [step[1] for step in steps]
-    next_values = [*values[1:], bootstrap]
-    T = len(rewards)
-    deltas = [rewards[t] + gamma * next_values[t] - values[t] for t in range(T)]
-    slow = [sum((gamma * gae_lambda) ** k * deltas[t + k] for k in range(T - t)) for t in range(T)]
-    ours = lambda_returns(rewards, np.array(next_values, np.float32), gamma, gae_lambda).ravel() - values
-    np.testing.assert_allclose(ours, slow, rtol=1e-4, atol=1e-2)
+def test_less_the_values_they_are_the_papers_advantages(seed: int, steps: int, envs: int, gae_lambda: float) -> None:
+    rewards, discounts, values = a_rollout(seed, steps, envs)
+    ours = lambda_returns(rewards, discounts, values[1:], gae_lambda) - values[:-1]
+    slow = [
+        [slow_advantage(rewards[:, b], discounts[:, b], values[:, b], gae_lambda, t) for b in range(envs)]
+        for t in range(steps)
+    ]
+    np.testing.assert_allclose(ours, slow, rtol=1e-4, atol=1e-5)
 
 
-@given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=20), DISCOUNTS)
+@given(SEEDS, LENGTHS, WIDTHS)
 @settings(max_examples=40, deadline=None)
-def test_lambda_1_gives_the_n_step_returns_and_lambda_0_one_step_targets(
-    steps: list[tuple[float, float]], gamma: float
-) -> None:
-    rewards, next_values = (np.array(column) for column in zip(*steps, strict=True))
-    all_steps = lambda_returns(rewards, next_values, gamma, 1.0)
-    np.testing.assert_allclose(all_steps, n_step_returns(rewards, next_values[-1], gamma), rtol=1e-5, atol=1e-3)
-    one_step = lambda_returns(rewards, next_values, gamma, 0.0)
-    np.testing.assert_allclose(one_step.ravel(), rewards + gamma * next_values, rtol=1e-5, atol=1e-3)
+def test_lambda_1_gives_the_n_step_returns_and_lambda_0_one_step_targets(seed: int, steps: int, envs: int) -> None:
+    rewards, discounts, values = a_rollout(seed, steps, envs)
+    all_steps = lambda_returns(rewards, discounts, values[1:], 1.0)
+    np.testing.assert_array_equal(all_steps, n_step_returns(rewards, discounts, values[-1]))
+    one_step = lambda_returns(rewards, discounts, values[1:], 0.0)
+    np.testing.assert_allclose(one_step, rewards + discounts * values[1:], rtol=1e-5, atol=1e-6)
 
 
-def test_lambda_returns_leave_the_values_as_they_are() -> None:
-    next_values = np.array([2.0, 4.0, 8.0], np.float32)
-    lambda_returns([1, 0, 2], next_values, 0.5, 0.5)
-    np.testing.assert_array_equal(next_values, [2, 4, 8])
+@pytest.mark.parametrize("gae_lambda", [0.0, 0.4, 1.0])
+def test_perfect_values_leave_no_advantage_whatever_lambda(gae_lambda: float) -> None:
+    rewards, discounts, bootstrap = column([1, -2, 0.5, 3]), np.full((4, 1), 0.9), np.array([4.0])
+    exact = n_step_returns(rewards, discounts, bootstrap)
+    next_values = np.append(exact[1:], bootstrap[None], axis=0)
+    np.testing.assert_allclose(lambda_returns(rewards, discounts, next_values, gae_lambda), exact, rtol=1e-6)
+
+
+# both
+
+
+@given(SEEDS, LENGTHS, WIDTHS)
+@settings(max_examples=40, deadline=None)
+def test_environments_side_by_side_do_not_know_each_other(seed: int, steps: int, envs: int) -> None:
+    rewards, discounts, values = a_rollout(seed, steps, envs)
+    for b in range(envs):
+        alone = rewards[:, b : b + 1], discounts[:, b : b + 1]
+        together = n_step_returns(rewards, discounts, values[-1])[:, b : b + 1]
+        np.testing.assert_array_equal(n_step_returns(*alone, values[-1, b : b + 1]), together)
+        together = lambda_returns(rewards, discounts, values[1:], 0.7)[:, b : b + 1]
+        np.testing.assert_array_equal(lambda_returns(*alone, values[1:, b : b + 1], 0.7), together)
+
+
+def test_what_is_given_stays_as_it_is() -> None:
+    rewards, discounts, values = a_rollout(0, 5, 3)
+    copies = rewards.copy(), discounts.copy(), values.copy()
+    lambda_returns(rewards, discounts, values[1:], 0.5)
+    n_step_returns(rewards, discounts, values[-1])
+    for given_, copy in zip((rewards, discounts, values), copies, strict=True):
+        np.testing.assert_array_equal(given_, copy)

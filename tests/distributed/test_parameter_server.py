@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from a3c_tf.algorithms.a3c import NetCalls, build_graph
+from a3c_tf.algorithms.build import build_graph
+from a3c_tf.algorithms.calls import NetCalls
 from a3c_tf.algorithms.returns import n_step_returns
 from a3c_tf.config import Config
 from a3c_tf.distributed.chief import Keeper, WorkerProcess

@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from a3c_tf.api import resume, train
 from a3c_tf.config import Config
 from a3c_tf.distributed import network_namespace
 from a3c_tf.distributed import processes as module
 from a3c_tf.errors import RunError, UsageError
-from a3c_tf.training.trainer import resume, train
 from tests import faulty
 from tests.faulty import Env, Program, Raises, Slow, learnt, newest, rows, settings, start, tensors
 

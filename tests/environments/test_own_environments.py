@@ -15,12 +15,12 @@ import gymnasium
 import numpy as np
 import pytest
 
+from a3c_tf.api import resume, train
 from a3c_tf.commands import cli, exit_codes
 from a3c_tf.environment_names import name_of
 from a3c_tf.environments.make import make_env
 from a3c_tf.errors import UsageError
 from a3c_tf.playing.evaluate import evaluate, load_policy
-from a3c_tf.training.trainer import resume, train
 from tests.conftest import ToyEnv, box, small_config, toy_env
 
 MODULE = """

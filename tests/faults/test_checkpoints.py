@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from a3c_tf.api import resume, train
 from a3c_tf.commands.exit_codes import exit_code
 from a3c_tf.config import Config
 from a3c_tf.errors import RunError, UsageError
@@ -21,7 +22,6 @@ from a3c_tf.graph.tf1 import tf
 from a3c_tf.playing.evaluate import load_policy
 from a3c_tf.runs.checkpoint import find_checkpoints
 from a3c_tf.training import trainer
-from a3c_tf.training.trainer import resume, train
 from tests.faulty import ROOT, Env, learnt, newest, rows, settings, tensors
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from a3c_tf.api import resume, train
 from a3c_tf.commands.exit_codes import exit_code
 from a3c_tf.config import Config
 from a3c_tf.environments.environment import WrongAnswerError
@@ -18,7 +19,7 @@ from a3c_tf.errors import RunError
 from a3c_tf.graph.tf1 import tf
 from a3c_tf.runs.checkpoint import find_checkpoints
 from a3c_tf.training import trainer
-from a3c_tf.training.trainer import HangingWorkerError, resume, train
+from a3c_tf.training.threads import HangingWorkerError
 from tests.faulty import Env, OwnInterrupt, learnt, raising, rows, settings
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from a3c_tf.api import train
 from a3c_tf.config import Config
-from a3c_tf.training.trainer import train
 from tests.faulty import Env, settings
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's /proc")

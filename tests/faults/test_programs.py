@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
+from a3c_tf.api import resume, train
 from a3c_tf.config import Config
 from a3c_tf.errors import UsageError
 from a3c_tf.graph.tf1 import tf
 from a3c_tf.runs.checkpoint import find_checkpoints
 from a3c_tf.runs.folder import new_run
 from a3c_tf.training import trainer
-from a3c_tf.training.trainer import resume, train
 from tests.faulty import ROOT, Env, Program, Slow, learnt, newest, rows, settings, start, tensors
 
 __all__ = ["start"]

@@ -10,15 +10,16 @@ import gymnasium
 import numpy as np
 import pytest
 
-from a3c_tf.algorithms.a3c import build_graph
+from a3c_tf.algorithms.build import build_graph
+from a3c_tf.api import train
 from a3c_tf.environments.environment import Environment
 from a3c_tf.environments.make import make_env
-from a3c_tf.environments.spaces import DiscreteSpec, ObservationSpec, action_spec, read_specs, write_specs
+from a3c_tf.environments.spaces import DiscreteSpec, ObservationSpec, action_spec
 from a3c_tf.graph.policies import CategoricalPolicy
 from a3c_tf.graph.session import Session
 from a3c_tf.graph.tf1 import tf
 from a3c_tf.playing.evaluate import evaluate, load_policy
-from a3c_tf.training.trainer import train
+from a3c_tf.runs.folder import RunFolder, read_spaces, write_spaces
 from tests.conftest import ToyEnv, small_config
 
 LOGITS = np.array([[0.0, 1.0, -2.0], [3.0, 3.0, 3.0], [-50.0, 50.0, 0.0]], np.float32)
@@ -110,8 +111,8 @@ def test_the_graph_has_a_head_of_logits_and_whole_numbers_as_actions() -> None:
 def test_a_discrete_space_is_read_written_and_read_back(tmp_path: Path) -> None:
     spec = action_spec(gymnasium.spaces.Discrete(3, start=-1))
     assert spec == DiscreteSpec(3, -1) == action_spec(spec)
-    write_specs(tmp_path / "spaces.json", ObservationSpec((4,)), spec)
-    assert read_specs(tmp_path / "spaces.json") == (ObservationSpec((4,)), spec)
+    write_spaces(RunFolder(tmp_path), ObservationSpec((4,)), spec)
+    assert read_spaces(RunFolder(tmp_path)) == (ObservationSpec((4,)), spec)
 
 
 class Counting(ToyEnv):

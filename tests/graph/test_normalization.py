@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from a3c_tf.algorithms.a3c import build_graph
+from a3c_tf.algorithms.build import build_graph
+from a3c_tf.algorithms.calls import worker_calls
+from a3c_tf.api import resume, train
 from a3c_tf.environments.spaces import ObservationSpec
 from a3c_tf.graph.session import Session
 from a3c_tf.graph.tf1 import tf
 from a3c_tf.playing.evaluate import load_policy
-from a3c_tf.training.trainer import resume, train
 from tests.conftest import PENDULUM, box, final_weights, read_rows, small_config
 
 SUMS = "Global_Net/normalization/sums"
@@ -25,7 +26,7 @@ def test_observations_are_scaled_by_what_was_seen() -> None:
     rng = np.random.default_rng(0)
     seen = []
     for net in [*built.worker_nets] * 3:
-        calls = net.calls(session, small_config())
+        calls = worker_calls(net, session)
         seen.append(rng.normal([5.0, -3.0, 1000.0], [0.1, 1.0, 20.0], (50, 3)).astype(np.float32))
         calls.pull_global()
         calls.update_global(seen[-1], np.zeros((50, 1), np.float32), np.zeros((50, 1), np.float32))

@@ -9,20 +9,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from a3c_tf.algorithms.a3c import A3CGraph, build_graph
+from a3c_tf.algorithms.a3c import A3CLearner
+from a3c_tf.algorithms.build import Graph, build_graph
 from a3c_tf.config import Config
 from a3c_tf.environments.spaces import ActionSpec, ObservationSpec
-from a3c_tf.graph.optimizers import Optimizers, TorchAdam
+from a3c_tf.graph.optimizers import Part, TorchAdam, clipped_gradients
 from a3c_tf.graph.session import Session
 from a3c_tf.graph.tf1 import tf
-from a3c_tf.training.counters import Counters
-from a3c_tf.training.worker import Worker
+from a3c_tf.records import Rollout
 
 SPACES = ObservationSpec((3,)), ActionSpec((1,), (-2.0,), (2.0,))
 
 
 @contextlib.contextmanager
-def opened(config: Config) -> Iterator[tuple[A3CGraph, Session]]:
+def opened(config: Config) -> Iterator[tuple[Graph, Session]]:
     built = build_graph(config, *SPACES)
     with built.graph.as_default():
         initializer = tf.global_variables_initializer()
@@ -79,30 +79,17 @@ def test_without_decay_no_scale_is_fed() -> None:
 
 
 def scales_fed(config: Config, budget: int) -> list[float | None]:
-    """The learning-rate scale of each update that a worker makes within ``budget`` steps."""
+    """The learning-rate scale of each update of a learner that learns ``budget`` steps, ten at a time."""
     fed: list[float | None] = []
 
     def update(observations, actions, targets, scale=None):
         fed.append(None if scale is None else float(scale))
-        return [0.0, 0.0]
 
-    net = SimpleNamespace(
-        choose_action=lambda s, noise: [np.zeros((1, 1), np.float32)],
-        value=lambda s: [np.zeros((len(s), 1), np.float32)],
-        update_global=update,
-        update_global_and_report=update,
-        pull_global=list,
-    )
-    env = SimpleNamespace(
-        observation_spec=SPACES[0],
-        action_spec=SPACES[1],
-        time_limit=None,
-        step_seconds=None,
-        reset=lambda seed: np.zeros(3),
-        step=lambda action: (np.zeros(3), 0.0, False, False),
-    )
-    counters = Counters(None, budget, 0.9)
-    Worker(0, config, env, net, counters, lambda: False, lambda told: None).work()  # type: ignore[arg-type]
+    net = SimpleNamespace(value=lambda s: np.zeros((len(s), 1), np.float32), update_global=update)
+    learner = A3CLearner(config, net, lambda: 10 * len(fed))  # type: ignore[arg-type]
+    column = np.zeros((10, 1))
+    for _ in range(0, budget, 10):
+        learner.learn(Rollout(np.zeros((11, 1, 3)), np.zeros((10, 1, 1)), column, column, ()))
     return fed
 
 
@@ -134,14 +121,14 @@ def test_small_gradients_are_left_alone() -> None:
 
 def test_clipping_by_hand() -> None:
     # gradients (3, 4) and 12 of two variables: norm √(9 + 16 + 144) = 13; to norm 6.5 all are halved
-    from a3c_tf.algorithms.a3c import _clipped
-
     with tf.Graph().as_default():
-        clipped = _clipped([tf.constant([3.0, 4.0]), tf.constant([12.0])], 6.5)
+        first, second = (tf.get_variable(name, [size], use_resource=True) for name, size in (("a", 2), ("b", 1)))
+        loss = tf.reduce_sum(first * [3.0, 4.0]) + tf.reduce_sum(second * 12.0)
+        clipped, unscaled = clipped_gradients([loss], [Part("both", "", [first, second], 1.0)], 6.5)
         with tf.Session() as session:
-            first, second = session.run(clipped)
-    np.testing.assert_allclose(first, [1.5, 2.0])
-    np.testing.assert_allclose(second, [6.0])
+            answers = session.run([*clipped[0], *unscaled])
+    for ours, by_hand in zip(answers, ([1.5, 2.0], [6.0], [3.0, 4.0], [12.0]), strict=True):
+        np.testing.assert_allclose(ours, by_hand)
 
 
 def gradients_of(config: Config, scale: float = 1.0) -> list[list[np.ndarray]]:
@@ -214,8 +201,6 @@ def test_no_worker_has_statistics_of_its_own() -> None:
 
 
 def test_a_joint_loss_has_one_optimizer() -> None:
-    with tf.Graph().as_default():
-        optimizers = Optimizers(Config.preset("classic-adam", workers=1))
-        actor, critic = (tf.get_variable(n, [2], use_resource=True) for n in ("actor", "critic"))
-        update_a, update_c = optimizers.apply([(tf.ones([2]), actor)], [(tf.ones([2]), critic)])
-    assert update_a is update_c
+    net = build_graph(Config.preset("classic-adam", workers=1, seed=0), *SPACES).worker_nets[0]
+    assert [part.name for part in net.parts] == ["actor and critic"]
+    assert net.update_a_op is net.update_c_op

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from a3c_tf.api import train
 from a3c_tf.errors import UsageError
 from a3c_tf.playing.evaluate import evaluate, load_policy
-from a3c_tf.training.trainer import Result, train
+from a3c_tf.training.trainer import Result
 from tests.conftest import ToyEnv, everything_in, final_weights, small_config, toy_env
 
 OBSERVATION = np.array([0.1, -0.2, 0.3])

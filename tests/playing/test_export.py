@@ -12,10 +12,10 @@ import gymnasium
 import numpy as np
 import pytest
 
+from a3c_tf.api import train
 from a3c_tf.errors import UsageError
 from a3c_tf.playing.evaluate import load_policy
 from a3c_tf.playing.export import export
-from a3c_tf.training.trainer import train
 from tests.conftest import ToyEnv, box, small_config
 
 LOADER = """

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from a3c_tf.api import train
 from a3c_tf.environments.make import make_env
 from a3c_tf.errors import UsageError
 from a3c_tf.playing.video import film
-from a3c_tf.training.trainer import train
 from tests.conftest import ToyEnv, small_config
 
 imageio = pytest.importorskip("imageio.v2")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from a3c_tf.algorithms.a3c import A3CGraph, build_graph
+from a3c_tf.algorithms.build import Graph, build_graph
 from a3c_tf.errors import UsageError
 from a3c_tf.graph.session import Session
 from a3c_tf.graph.tf1 import tf
@@ -24,7 +24,7 @@ class Opened:
 
     def __init__(self, folder: Path, seed: int = 1, **settings: Any) -> None:
         config = small_config(seed=seed, **settings)
-        self.built: A3CGraph = build_graph(config, *PENDULUM)
+        self.built: Graph = build_graph(config, *PENDULUM)
         self.checkpointer = Checkpointer(folder, self.built, config)
         with self.built.graph.as_default():
             initializer = tf.global_variables_initializer()

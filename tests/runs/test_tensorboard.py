@@ -9,7 +9,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from a3c_tf.runs import tensorboard
-from a3c_tf.training.trainer import resume, train
+from a3c_tf.api import resume, train
 from tests.conftest import small_config, toy_env
 
 SCALARS = {

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from a3c_tf.api import train
 from a3c_tf.environments.make import make_env
 from a3c_tf.training import affinity
 from a3c_tf.training.affinity import CHEAP_STEP_SECONDS, SharedCpu
-from a3c_tf.training.trainer import train
 from tests.conftest import ToyEnv, small_config
 
 SEVERAL = pytest.mark.skipif(

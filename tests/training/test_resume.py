@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from a3c_tf.api import resume, train
 from a3c_tf.config import Config
 from a3c_tf.errors import UsageError
 from a3c_tf.graph.tf1 import tf
 from a3c_tf.playing import evaluate
 from a3c_tf.training import trainer
-from a3c_tf.training.trainer import Result, resume, train
+from a3c_tf.training.trainer import Result
 from tests.faulty import Env, Raises, box, learnt, newest, rows, settings, tensors
 
 

@@ -1,8 +1,7 @@
-"""One worker's loop, with a network and an environment whose every answer is known: no TensorFlow."""
+"""One worker's loop, with a network, a learner and a ledger whose every answer is known: no TensorFlow."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -10,150 +9,155 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from a3c_tf.algorithms.returns import lambda_returns, n_step_returns
 from a3c_tf.environments.environment import Environment
-from a3c_tf.records import Episode
+from a3c_tf.records import Episode, Rollout
 from a3c_tf.training.counters import Counters
 from a3c_tf.training.worker import Worker
 from tests.conftest import ToyEnv, run_python, small_config
 
-VALUE = 50.0
+REPORT = {"loss/actor": 0.25}
 
 
 class FakeNet:
-    """Notes every call, with copies of what it got; actions are twice the noise, clipped; every value is VALUE."""
+    """Notes every call, with copies of what it got; actions are twice the noise, clipped."""
 
-    def __init__(self, unclipped: bool = False) -> None:
-        self.calls: list[tuple[str, tuple[np.ndarray, ...]]] = []
-        self.unclipped = unclipped
+    noise_size = 1
+
+    def __init__(self, order: list[str], unclipped: bool) -> None:
+        self.order, self.unclipped = order, unclipped
+        self.fed: list[tuple[np.ndarray, np.ndarray]] = []
         self.actions: list[np.ndarray] = []
-        self.reports = 0
 
-    def _note(self, name: str, *arrays: np.ndarray) -> None:
-        assert all(array.dtype == np.float32 for array in arrays), "the fast path does not convert"
-        self.calls.append((name, tuple(array.copy() for array in arrays)))
-
-    def choose_action(self, observation: np.ndarray, noise: np.ndarray) -> list[np.ndarray]:
-        self._note("choose", observation, noise)
+    def choose_action(self, observations: np.ndarray, noise: np.ndarray) -> list[np.ndarray]:
+        assert observations.dtype == noise.dtype == np.float32, "the fast path does not convert"
+        self.order.append("c")
+        self.fed.append((observations.copy(), noise.copy()))
         self.actions.append(np.clip(2 * noise, -2, 2))
         return [self.actions[-1], 2 * noise] if self.unclipped else [self.actions[-1]]
 
-    def value(self, observations: np.ndarray) -> list[np.ndarray]:
-        self._note("value", observations)
-        return [np.full((len(observations), 1), VALUE, np.float32)]
+    def pull_global(self) -> None:
+        self.order.append("p")
 
-    def update_global(self, *rollout: np.ndarray) -> list[np.ndarray]:
-        self._note("update", *rollout)
-        return []
 
-    def update_global_and_report(self, *rollout: np.ndarray) -> list[np.ndarray]:
-        self._note("update", *rollout)
-        self.reports += 1
-        return [np.float32(0.25), np.float32(0.5)]
+class FakeLearner:
+    """Keeps the rollouts that it is given."""
 
-    def pull_global(self) -> list[np.ndarray]:
-        self._note("pull")
-        return []
+    def __init__(self, order: list[str]) -> None:
+        self.order = order
+        self.rollouts: list[Rollout] = []
 
-    def order(self) -> str:
-        """The calls' initials but values: p, c, u."""
-        return "".join(name[0] for name, _ in self.calls if name != "value")
+    def learn(self, rollout: Rollout) -> dict[str, float]:
+        self.order.append("l")
+        self.rollouts.append(rollout)
+        return dict(REPORT) if rollout.episodes else {}
 
-    def fed(self, name: str) -> list[tuple[np.ndarray, ...]]:
-        return [arrays for called, arrays in self.calls if called == name]
+
+class FakeLedger(Counters):
+    """The budget, and the episodes that are handed in."""
+
+    def __init__(self, max_episodes: int | None, max_steps: int | None, should_stop: Callable[[], bool]) -> None:
+        super().__init__(max_episodes, max_steps, running_return_decay=0.9)
+        self.should_stop = should_stop  # type: ignore[assignment]
+        self.worker_episodes: dict[str, int] = {}
+        self.handed_in: list[Episode] = []
+        self.reports: list[dict[str, float]] = []
+
+    def episode(self, episode: Episode, report: dict[str, float]) -> None:
+        self.handed_in.append(episode)
+        self.reports.append(report)
 
 
 class Run(NamedTuple):
+    order: str
+    """the calls' initials: pull, choose, learn"""
     net: FakeNet
     raw: ToyEnv
-    counters: Counters
-    episodes: list[Episode]
+    ledger: FakeLedger
+    rollouts: list[Rollout]
+
+    @property
+    def episodes(self) -> list[Episode]:
+        return self.ledger.handed_in
+
+    def joined(self, field: str) -> np.ndarray:
+        """A field of all rollouts, one after the other."""
+        return np.concatenate([getattr(rollout, field) for rollout in self.rollouts])
 
 
 def run(
     raw: ToyEnv,
     index: int = 0,
     should_stop: Callable[[], bool] = lambda: False,
-    shares_cpu: Callable[[float | None], bool] = lambda step_seconds: False,
+    time_limit: int | None = None,
+    episodes_before: int = 0,
     **settings: Any,
 ) -> Run:
     """Let one worker work to its end."""
     config = small_config(**{"reward_shift": 0.0, "reward_scale": 1.0, "gamma": 0.5, **settings})
-    net, episodes = FakeNet(config.learner_sees_unclipped_action), []
-    counters = Counters(config.max_episodes, config.max_steps, config.running_return_decay)
-    worker = Worker(
-        index=index, config=config, env=Environment(raw, "toy"), net=net, counters=counters,
-        should_stop=should_stop, on_episode=episodes.append, kept=lambda: contextlib.nullcontext(shares_cpu),
-    )  # fmt: skip
-    worker.work()
-    return Run(net, raw, counters, episodes)
+    order: list[str] = []
+    net, learner = FakeNet(order, config.learner_sees_unclipped_action), FakeLearner(order)
+    net.noise_size = int(np.prod(raw.action_space.shape))
+    ledger = FakeLedger(config.max_episodes, config.max_steps, should_stop)
+    ledger.worker_episodes[f"W_{index}"] = episodes_before
+    Worker(index, config, Environment(raw, "toy", time_limit), net, learner, ledger).work()
+    return Run("".join(order), net, raw, ledger, learner.rollouts)
 
 
-def targets(rewards: list[float], bootstrap: float) -> list[float]:
-    return n_step_returns(rewards, bootstrap, 0.5).ravel().tolist()
+# the order of things
 
 
 def test_it_pulls_before_its_first_rollout() -> None:
-    assert run(ToyEnv(terminates_at=3), max_episodes=1).net.order().startswith("pc")
+    assert run(ToyEnv(terminates_at=3), max_episodes=1).order.startswith("pc")
 
 
-def test_it_pushes_every_rollout_and_at_the_episodes_end() -> None:
+def test_every_rollout_is_learnt_the_last_of_an_episode_too() -> None:
     done = run(ToyEnv(terminates_at=7), max_episodes=2, rollout_steps=3)
-    assert done.net.order() == "p" + "cccucccucu" * 2
+    assert done.order == "p" + "ccclccclcl" * 2
 
 
-def test_an_episode_that_ends_with_a_rollout_pushes_once() -> None:
-    done = run(ToyEnv(terminates_at=6), max_episodes=1, rollout_steps=3)
-    assert done.net.order() == "pcccucccu"
+def test_an_episode_that_ends_with_a_rollout_is_learnt_once() -> None:
+    assert run(ToyEnv(terminates_at=6), max_episodes=1, rollout_steps=3).order == "pccclcccl"
 
 
-@pytest.mark.parametrize("shared", [(), (False, True, True)])
-def test_a_worker_that_shares_its_cpu_asks_for_the_update_that_lets_others_have_it(shared: tuple[bool, ...]) -> None:
-    """Otherwise it asks for that one at an episode's end only, when its report is needed."""
-    answers = iter(shared)
-    done = run(
-        ToyEnv(terminates_at=7), max_episodes=1, rollout_steps=3, shares_cpu=lambda seconds: next(answers, False)
-    )
-    assert done.net.order() == "pcccucccucu"
-    assert done.net.reports == (2 if shared else 1)
-    assert [(episode.actor_loss, episode.critic_loss) for episode in done.episodes] == [(0.25, 0.5)]
+# rollouts
 
 
-def test_what_is_fed_to_an_update() -> None:
+def test_a_rollout_has_the_shapes_and_dtypes_that_it_says() -> None:
+    done = run(ToyEnv(terminates_at=5), max_episodes=1, rollout_steps=3)
+    for rollout, steps in zip(done.rollouts, (3, 2), strict=True):
+        assert (rollout.observations.shape, rollout.observations.dtype) == ((steps + 1, 1, 3), np.float32)
+        assert (rollout.actions.shape, rollout.actions.dtype) == ((steps, 1, 1), np.float32)
+        assert (rollout.rewards.shape, rollout.rewards.dtype) == ((steps, 1), np.float64)
+        assert (rollout.discounts.shape, rollout.discounts.dtype) == ((steps, 1), np.float64)
+
+
+def test_what_a_rollout_holds() -> None:
     done = run(ToyEnv(terminates_at=5), max_episodes=2, rollout_steps=3, reward_shift=8.0, reward_scale=8.0)
-    updates = done.net.fed("update")
-    first_episode, second_episode = [0, 1, 2], [103, 104]
-    np.testing.assert_array_equal(updates[0][0], np.repeat(np.float32(first_episode), 3).reshape(3, 3))
-    np.testing.assert_array_equal(updates[3][0], np.repeat(np.float32(second_episode), 3).reshape(2, 3))
-    actions = np.concatenate(done.net.actions)
-    np.testing.assert_array_equal(np.concatenate([actions_fed for _, actions_fed, _ in updates]), actions)
-    shifted = [(reward + 8) / 8 for reward in (1.0, 2.0, 3.0)]
-    np.testing.assert_allclose(updates[0][2].ravel(), targets(shifted, VALUE))
-    for observations, actions_fed, value_targets in updates:
-        T = len(observations)
-        assert (observations.shape, actions_fed.shape, value_targets.shape) == ((T, 3), (T, 1), (T, 1))
+    seen = [rollout.observations[:, 0, 0].tolist() for rollout in done.rollouts]
+    assert seen == [[0, 1, 2, 3], [3, 4, 5], [100, 101, 102, 103], [103, 104, 105]]
+    np.testing.assert_array_equal(done.joined("actions"), done.net.actions)
+    assert done.rollouts[0].rewards.ravel().tolist() == [(reward + 8) / 8 for reward in (1.0, 2.0, 3.0)]
 
 
 def test_the_action_is_chosen_for_the_observation_just_seen() -> None:
     done = run(ToyEnv(terminates_at=5), max_episodes=2, rollout_steps=2)
-    seen = [observation[0, 0] for observation, _ in done.net.fed("choose")]
-    assert seen == [0, 1, 2, 3, 4, 100, 101, 102, 103, 104]
-    assert {observation.shape for observation, _ in done.net.fed("choose")} == {(1, 3)}
+    assert [observation[0, 0] for observation, _ in done.net.fed] == [0, 1, 2, 3, 4, 100, 101, 102, 103, 104]
+    assert {observation.shape for observation, _ in done.net.fed} == {(1, 3)}
 
 
 def test_the_environment_gets_the_very_action_that_the_learner_sees() -> None:
     done = run(ToyEnv(terminates_at=50), max_episodes=1)
     taken = np.concatenate(done.raw.actions)
-    np.testing.assert_array_equal(taken, np.concatenate([fed[1] for fed in done.net.fed("update")]).ravel())
+    np.testing.assert_array_equal(taken, done.joined("actions").ravel())
     assert np.all(np.abs(taken) <= 2)
 
 
 def test_the_learner_may_see_the_unclipped_action_the_environment_never() -> None:
     done = run(ToyEnv(terminates_at=50), max_episodes=1, learner_sees_unclipped_action=True)
-    fed = np.concatenate([fed[1] for fed in done.net.fed("update")])
-    np.testing.assert_array_equal(fed, 2 * noise(done))
-    assert np.abs(fed).max() > 2
-    np.testing.assert_array_equal(np.concatenate(done.raw.actions), np.clip(fed, -2, 2).ravel())
+    learnt = done.joined("actions")
+    np.testing.assert_array_equal(learnt[:, 0], 2 * noise(done))
+    assert np.abs(learnt).max() > 2
+    np.testing.assert_array_equal(np.concatenate(done.raw.actions), np.clip(learnt, -2, 2).ravel())
 
 
 @pytest.mark.parametrize("shape", [(1,), (3,), (2, 2)])
@@ -163,83 +167,103 @@ def test_the_action_has_the_shape_of_the_space_never_a_batch_of_one(shape: tuple
 
 
 @pytest.mark.parametrize(
-    ("ends", "bootstrap_at_time_limit", "bootstrap"),
+    ("ends", "bootstrap_at_time_limit", "last_discount"),
     [
         ({"terminates_at": 2}, False, 0.0),
         ({"terminates_at": 2}, True, 0.0),
         ({"truncates_at": 2}, False, 0.0),
-        ({"truncates_at": 2}, True, VALUE),
+        ({"truncates_at": 2}, True, 0.5),
         ({}, False, 0.0),
-        ({}, True, VALUE),
+        ({}, True, 0.5),
         ({"terminates_at": 2, "truncates_at": 2}, True, 0.0),
     ],
 )
-def test_the_bootstrap_at_an_episodes_end(
-    ends: dict[str, int], bootstrap_at_time_limit: bool, bootstrap: float
+def test_what_the_state_at_an_episodes_end_is_worth(
+    ends: dict[str, int], bootstrap_at_time_limit: bool, last_discount: float
 ) -> None:
     """Without an end of its own, the episode is cut by the setting: step 2."""
     done = run(ToyEnv(**ends), max_episodes=1, max_episode_steps=2, bootstrap_at_time_limit=bootstrap_at_time_limit)
-    ((_, _, value_targets),) = done.net.fed("update")
-    assert value_targets.ravel().tolist() == targets([1.0, 2.0], bootstrap)
+    assert done.rollouts[0].discounts.ravel().tolist() == [0.5, last_discount]
 
 
 @pytest.mark.parametrize("bootstrap_at_time_limit", [False, True])
-def test_within_an_episode_the_bootstrap_is_the_value_of_the_next_observation(bootstrap_at_time_limit: bool) -> None:
+def test_within_an_episode_every_state_has_its_worth(bootstrap_at_time_limit: bool) -> None:
     done = run(
         ToyEnv(terminates_at=5), max_episodes=1, rollout_steps=3, bootstrap_at_time_limit=bootstrap_at_time_limit
     )
-    assert done.net.fed("update")[0][2].ravel().tolist() == targets([1.0, 2.0, 3.0], VALUE)
-    ((observation,),) = done.net.fed("value")
-    np.testing.assert_array_equal(observation, [[3, 3, 3]])
+    assert done.rollouts[0].discounts.ravel().tolist() == [0.5, 0.5, 0.5]
+    assert done.rollouts[1].discounts.ravel().tolist() == [0.5, 0.0]
+    assert done.rollouts[0].episodes == ()
 
 
-@pytest.mark.parametrize(
-    ("ends", "last_value"), [({"terminates_at": 3}, 0.0), ({"truncates_at": 3}, VALUE), ({"terminates_at": 9}, VALUE)]
-)
-def test_lambda_below_1_takes_the_value_of_every_next_observation(ends: dict[str, int], last_value: float) -> None:
-    done = run(ToyEnv(**ends), max_episodes=1, rollout_steps=3, gae_lambda=0.5, bootstrap_at_time_limit=True)
-    np.testing.assert_array_equal(done.net.fed("value")[0][0], np.repeat([1, 2, 3], 3).reshape(3, 3))
-    expected = lambda_returns([1.0, 2.0, 3.0], np.array([VALUE, VALUE, last_value]), 0.5, 0.5)
-    np.testing.assert_array_equal(done.net.fed("update")[0][2], expected)
-
-
-def test_a_decaying_learning_rate_falls_to_0_over_the_planned_steps() -> None:
-    done = run(
-        ToyEnv(terminates_at=10), max_episodes=2, max_episode_steps=10, rollout_steps=5, learning_rate_decay="linear"
-    )
-    scales = [fed[3] for fed in done.net.fed("update")]
-    np.testing.assert_allclose(scales, [1.0, 0.75, 0.5, 0.25])
-    assert {scale.shape for scale in scales} == {()}
-
-
-def test_at_a_time_limit_the_value_is_that_of_the_last_observation_not_of_the_next_episodes_first() -> None:
+def test_at_a_time_limit_the_last_observation_is_the_episodes_own_not_the_next_ones_first() -> None:
     done = run(ToyEnv(), max_episodes=2, max_episode_steps=2, bootstrap_at_time_limit=True)
-    assert [observation[0][0, 0] for observation in done.net.fed("value")] == [2, 102]
+    assert [rollout.observations[-1, 0, 0] for rollout in done.rollouts] == [2, 102]
+
+
+def test_a_rollout_is_a_value_that_nobody_writes_into_later() -> None:
+    copies: list[Rollout] = []
+
+    class Copying(FakeLearner):
+        def learn(self, rollout: Rollout) -> dict[str, float]:
+            copies.append(Rollout(*(field.copy() for field in rollout[:4]), rollout.episodes))
+            return super().learn(rollout)
+
+    config, order = small_config(max_episodes=3, rollout_steps=3), []  # type: ignore[var-annotated]
+    learner = Copying(order)
+    env = Environment(ToyEnv(terminates_at=7), "toy")
+    Worker(0, config, env, FakeNet(order, False), learner, FakeLedger(3, None, lambda: False)).work()
+    for rollout, copy in zip(learner.rollouts, copies, strict=True):
+        for now, then in zip(rollout[:4], copy[:4], strict=True):
+            np.testing.assert_array_equal(now, then)
+
+
+def test_an_observation_that_the_environment_changes_later_is_kept_as_it_was() -> None:
+    class Reusing(ToyEnv):
+        held = np.zeros(3, np.float32)
+
+        def observation(self) -> np.ndarray:
+            self.held[:] = super().observation()
+            return self.held
+
+    done = run(Reusing(terminates_at=4), max_episodes=1)
+    assert done.rollouts[0].observations[:, 0, 0].tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
+def test_observations_keep_the_shape_of_their_space(shape: tuple[int, ...]) -> None:
+    class Shaped(ToyEnv):
+        def __init__(self) -> None:
+            super().__init__(terminates_at=2)
+            self.observation_space = SimpleNamespace(shape=shape, low=np.zeros(shape), high=np.ones(shape))
+
+        def observation(self) -> np.ndarray:
+            return np.arange(np.prod(shape, dtype=int)).reshape(shape) + self.time
+
+    (rollout,) = run(Shaped(), max_episodes=1).rollouts
+    first = np.arange(np.prod(shape, dtype=int)).reshape(shape)
+    np.testing.assert_array_equal(rollout.observations, [[first], [first + 1], [first + 2]])
+
+
+# limits and budgets
 
 
 def test_an_episode_is_cut_at_exactly_the_time_limit() -> None:
     done = run(ToyEnv(), max_episodes=3, max_episode_steps=7, rollout_steps=5)
     assert [episode.length for episode in done.episodes] == [7, 7, 7]
-    assert done.counters.steps == 21
+    assert done.ledger.steps == 21
 
 
 def test_without_a_limit_of_ours_the_environments_own_counts() -> None:
-    config = small_config(max_episode_steps=None, max_episodes=1)
-    episodes: list[Episode] = []
-    Worker(
-        index=0, config=config, env=Environment(ToyEnv(), "toy", time_limit=4), net=FakeNet(),
-        counters=Counters(1, None, 0.9), should_stop=lambda: False, on_episode=episodes.append,
-    ).work()  # fmt: skip
-    assert episodes[0].length == 4
+    done = run(ToyEnv(), time_limit=4, max_episode_steps=None, max_episodes=1)
+    assert done.episodes[0].length == 4
 
 
-def test_what_is_told_of_an_episode() -> None:
+def test_what_is_handed_in_of_an_episode() -> None:
     done = run(ToyEnv(terminates_at=4), index=5, max_episodes=2, rollout_steps=3, reward_shift=8.0, reward_scale=8.0)
-    first = done.episodes[0]
-    assert len(done.episodes) == 2
-    assert (first.worker, first.length) == ("W_5", 4)
-    assert first.episode_return == 1 + 2 + 3 + 4, "raw rewards, neither shifted nor scaled"
-    assert (first.actor_loss, first.critic_loss) == (0.25, 0.5)
+    assert done.episodes == [Episode("W_5", 1 + 2 + 3 + 4, 4)] * 2, "raw rewards, neither shifted nor scaled"
+    assert done.ledger.reports == [REPORT, REPORT]
+    assert [len(rollout.episodes) for rollout in done.rollouts] == [0, 1, 0, 1]
 
 
 def test_exactly_the_episodes_of_the_budget() -> None:
@@ -251,35 +275,38 @@ def test_exactly_the_episodes_of_the_budget() -> None:
 @pytest.mark.parametrize("max_steps", [1, 9, 10, 11, 25])
 def test_exactly_the_steps_of_the_budget(max_steps: int) -> None:
     done = run(ToyEnv(terminates_at=7), max_episodes=None, max_steps=max_steps, rollout_steps=5)
-    assert len(done.raw.actions) == done.counters.steps == max_steps
-    assert sum(len(fed[0]) for fed in done.net.fed("update")) == max_steps, "every step taken is learnt from"
+    assert len(done.raw.actions) == done.ledger.steps == max_steps
+    assert len(done.joined("rewards")) == max_steps, "every step taken is learnt from"
     assert len(done.episodes) == max_steps // 7
 
 
 def test_an_episode_cut_by_the_budget_is_no_time_limit_but_goes_on() -> None:
     done = run(ToyEnv(), max_episodes=None, max_steps=2)
     assert done.episodes == []
-    assert done.net.fed("update")[0][2].ravel().tolist() == targets([1.0, 2.0], VALUE)
+    assert done.rollouts[0].discounts.ravel().tolist() == [0.5, 0.5]
 
 
 def test_a_stop_before_the_start_runs_nothing() -> None:
     done = run(ToyEnv(), should_stop=lambda: True)
     assert done.raw.actions == []
-    assert done.counters.claim_episode()
+    assert done.ledger.claim_episode()
 
 
 def test_a_stop_within_an_episode_gives_the_episode_back_and_counts_the_steps_taken() -> None:
     raw = ToyEnv(terminates_at=100)
     done = run(raw, should_stop=lambda: len(raw.actions) >= 6, max_episodes=1, rollout_steps=3)
     assert len(raw.actions) == 6
-    assert done.counters.steps == 6
+    assert done.ledger.steps == 6
     assert done.episodes == []
-    assert done.counters.episodes == 0
-    assert done.counters.claim_episode()
+    assert done.ledger.episodes == 0
+    assert done.ledger.claim_episode()
+
+
+# randomness
 
 
 def noise(done: Run) -> np.ndarray:
-    return np.concatenate([noise for _, noise in done.net.fed("choose")])
+    return np.concatenate([noise for _, noise in done.net.fed])
 
 
 def test_randomness_is_a_function_of_seed_worker_and_episode() -> None:
@@ -303,6 +330,15 @@ def test_an_episodes_randomness_does_not_depend_on_those_before() -> None:
     np.testing.assert_array_equal(noise(short)[4:8], noise(long)[23:27])
 
 
+def test_a_run_that_goes_on_has_the_randomness_of_the_episodes_to_come() -> None:
+    whole, rest = (
+        run(ToyEnv(terminates_at=4), max_episodes=3),
+        run(ToyEnv(terminates_at=4), episodes_before=2, max_episodes=1),
+    )
+    assert rest.raw.seeds == whole.raw.seeds[2:]
+    np.testing.assert_array_equal(noise(rest), noise(whole)[8:])
+
+
 def test_environment_seeds_are_ones_that_both_libraries_take() -> None:
     done = run(ToyEnv(terminates_at=1), max_episodes=200)
     assert all(isinstance(seed, int) and 0 <= seed < 2**31 for seed in done.raw.seeds)
@@ -323,31 +359,6 @@ def test_an_exception_of_the_environment_comes_out() -> None:
 
     with pytest.raises(ZeroDivisionError, match="in the physics"):
         run(Broken())
-
-
-def test_an_observation_that_the_environment_changes_later_is_kept_as_it_was() -> None:
-    class Reusing(ToyEnv):
-        held = np.zeros(3, np.float32)
-
-        def observation(self) -> np.ndarray:
-            self.held[:] = super().observation()
-            return self.held
-
-    done = run(Reusing(terminates_at=4), max_episodes=1)
-    np.testing.assert_array_equal(done.net.fed("update")[0][0][:, 0], [0, 1, 2, 3])
-
-
-def test_observations_of_more_dimensions_are_fed_flat() -> None:
-    class Image(ToyEnv):
-        def __init__(self) -> None:
-            super().__init__(terminates_at=2)
-            self.observation_space = SimpleNamespace(shape=(2, 3), low=np.zeros((2, 3)), high=np.ones((2, 3)))
-
-        def observation(self) -> np.ndarray:
-            return np.arange(6).reshape(2, 3) + self.time
-
-    done = run(Image(), max_episodes=1)
-    np.testing.assert_array_equal(done.net.fed("update")[0][0], [[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6]])
 
 
 def test_the_worker_knows_no_tensorflow() -> None:
