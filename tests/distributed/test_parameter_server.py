@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from a3c_tf.algorithms.build import build_graph
-from a3c_tf.algorithms.calls import NetCalls
+from a3c_tf.algorithms.calls import NetCalls, worker_calls
 from a3c_tf.algorithms.returns import n_step_returns
 from a3c_tf.config import Config
 from a3c_tf.distributed.chief import Keeper, WorkerProcess
@@ -58,12 +58,11 @@ class Connected:
 
     def __init__(self, target: str, config: Config) -> None:
         self.built = build_graph(config, *PENDULUM)
-        self.mirror = Mirror(self.built.shared_variables, config)
         with self.built.graph.as_default():
             initializer = tf.global_variables_initializer()
         self.session = Session(self.built.graph)
         self.session.run(initializer)
-        self.mirror.bind(self.session)
+        self.mirror = Mirror(self.built.shared_variables, self.session, config)
         self.network = GlobalNetwork(target, config, *PENDULUM, timeout=60)
         self.local = LocalNetworks(config, *PENDULUM, [0])
         self.told: list[tuple[int, bool]] = []
@@ -159,7 +158,7 @@ def test_it_is_the_same_to_the_last_bit_as_in_one_process(connect: Connect, chan
         initializer = tf.global_variables_initializer()
     session = Session(threaded.graph)
     session.run(initializer)
-    calls = threaded.worker_nets[0].calls(session, config)
+    calls = worker_calls(threaded.worker_nets[0], session)
     assert [v.op.name for v in here.network.shared] == [v.op.name for v in threaded.shared_variables]
     for net in (calls, here.calls):
         rng = np.random.default_rng(1)
@@ -231,7 +230,9 @@ def test_a_worker_that_claims_before_all_have_joined_waits_for_the_run_to_begin(
     process = WorkerProcess(0, keeper, lambda: letters)  # type: ignore[arg-type, return-value]
     process.join()
     assert letters.answers == [(0, True), (1, True)]  # ready and ready: the claim is not answered yet
-    keeper.open(Counters(None, 100, 0.9), lambda told: None, {})
+    ledger = Counters(None, 100, 0.9)
+    ledger.worker_episodes = {}  # type: ignore[attr-defined]
+    keeper.open(ledger)  # type: ignore[arg-type]
     letters.said.append((1, ["claim_episode"]))
     process._serve_once()
     assert sorted(letters.answers[2:]) == [(0, True), (1, True)]

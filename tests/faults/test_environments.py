@@ -18,7 +18,7 @@ from a3c_tf.environments.environment import WrongAnswerError
 from a3c_tf.errors import RunError
 from a3c_tf.graph.tf1 import tf
 from a3c_tf.runs.checkpoint import find_checkpoints
-from a3c_tf.training import trainer
+from a3c_tf.training import threads, trainer
 from a3c_tf.training.threads import HangingWorkerError
 from tests.faulty import Env, OwnInterrupt, learnt, raising, rows, settings
 
@@ -208,7 +208,7 @@ def test_of_two_failures_both_are_logged(tmp_path: Path, caplog: pytest.LogCaptu
 
 def test_a_hanging_worker_is_named_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Here the stop is another worker's failure, which is told as the cause."""
-    monkeypatch.setattr(trainer, "GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(threads, "GRACE_SECONDS", 0.5)
     hung, go_on = threading.Event(), threading.Event()
     made = []
 
@@ -236,7 +236,7 @@ def test_a_hanging_worker_is_named_with_its_place(tmp_path: Path, monkeypatch: p
 
 def test_a_long_evaluation_is_not_taken_for_a_hanging_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It stops when a worker fails, and is made again after the resume."""
-    monkeypatch.setattr(trainer, "GRACE_SECONDS", 2.0)
+    monkeypatch.setattr(threads, "GRACE_SECONDS", 2.0)
     evaluating = threading.Event()
     made: list[Env] = []
 

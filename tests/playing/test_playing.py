@@ -99,7 +99,7 @@ def test_a_policy_needs_no_environment(run: Path, monkeypatch: pytest.MonkeyPatc
     def refuse(*_):
         raise AssertionError("an environment was made")
 
-    monkeypatch.setattr("a3c_tf.environments.environment._import_library", refuse)
+    monkeypatch.setattr("a3c_tf.environments.make._import_library", refuse)
     action = load_policy(run)(np.array([1.0, 0.0, 0.0]))
     assert action.shape == (1,)
     assert -2 <= action[0] <= 2

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from a3c_tf.algorithms.build import Graph, build_graph
+from a3c_tf.algorithms.calls import worker_calls
 from a3c_tf.errors import UsageError
 from a3c_tf.graph.session import Session
 from a3c_tf.graph.tf1 import tf
@@ -25,14 +26,13 @@ class Opened:
     def __init__(self, folder: Path, seed: int = 1, **settings: Any) -> None:
         config = small_config(seed=seed, **settings)
         self.built: Graph = build_graph(config, *PENDULUM)
-        self.checkpointer = Checkpointer(folder, self.built, config)
         with self.built.graph.as_default():
             initializer = tf.global_variables_initializer()
-        self.built.graph.finalize()
         self.session = Session(self.built.graph)
         self.session.run(initializer)
-        self.checkpointer.bind(self.session)
-        self.calls = self.built.worker_nets[0].calls(self.session, config)
+        self.checkpointer = Checkpointer(folder, self.built, self.session, config)
+        self.built.graph.finalize()
+        self.calls = worker_calls(self.built.worker_nets[0], self.session)
 
     def learn(self) -> None:
         rng = np.random.default_rng(0)

@@ -17,7 +17,7 @@ from a3c_tf.training.trainer import Result
 from a3c_tf.api import train
 from tests.conftest import ToyEnv, read_rows, small_config, toy_env
 
-TOLD = Episode("W_3", -1234.5, 200, 0.5, 0.25)
+TOLD = Episode("W_3", -1234.5, 200)
 
 
 def events_in(folder: Path) -> list[Any]:

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from a3c_tf.algorithms.calls import NetCalls
 from a3c_tf.api import train
+from a3c_tf.environments.environment import Environment
 from a3c_tf.environments.make import make_env
 from a3c_tf.training import affinity
-from a3c_tf.training.affinity import CHEAP_STEP_SECONDS, SharedCpu
+from a3c_tf.training.affinity import CHEAP_STEP_SECONDS, CpuSharing, SharedCpu, TimedEnvironment
 from tests.conftest import ToyEnv, small_config
 
 SEVERAL = pytest.mark.skipif(
@@ -24,26 +26,31 @@ SEVERAL = pytest.mark.skipif(
 CHEAP = CHEAP_STEP_SECONDS / 2
 
 
-def cpus_within(shared: SharedCpu, step_seconds: float | None) -> tuple[set[int], set[int]]:
+def in_a_thread(look: Callable[[], None]) -> None:
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+
+
+def cpus_of(shared: SharedCpu, step_seconds: float | None) -> tuple[set[int], set[int]]:
     """The CPUs allowed to a thread while it is kept and afterwards."""
     seen: list[set[int]] = []
 
     def look() -> None:
-        with shared.kept() as keep:
-            keep(step_seconds)
-            seen.append(os.sched_getaffinity(0))
+        cpus = shared.keep(shared.all_cpus, step_seconds)
+        seen.append(os.sched_getaffinity(0))
+        assert cpus == seen[-1]
+        assert shared.keep(cpus, None) == shared.all_cpus
         seen.append(os.sched_getaffinity(0))
 
-    thread = threading.Thread(target=look)
-    thread.start()
-    thread.join()
+    in_a_thread(look)
     return seen[0], seen[1]
 
 
 @SEVERAL
 def test_threads_of_a_cheap_environment_share_a_cpu_and_are_let_go() -> None:
     everywhere, shared = os.sched_getaffinity(0), SharedCpu()
-    within = [cpus_within(shared, CHEAP) for _ in range(3)]
+    within = [cpus_of(shared, CHEAP) for _ in range(3)]
     assert all(len(cpus) == 1 and afterwards == everywhere for cpus, afterwards in within)
     assert len({frozenset(cpus) for cpus, _ in within}) == 1
     assert os.sched_getaffinity(0) == everywhere
@@ -56,15 +63,13 @@ def test_kept_threads_let_each_other_finish_unless_the_user_chose_a_policy(chose
 
     def look() -> None:
         os.sched_setscheduler(0, chosen, os.sched_param(0))
-        with SharedCpu().kept() as keep:
-            for step_seconds in (None, CHEAP):
-                keep(step_seconds)
-                seen.append(os.sched_getscheduler(0))
-        seen.append(os.sched_getscheduler(0))
+        shared = SharedCpu()
+        cpus = shared.all_cpus
+        for step_seconds in (None, CHEAP, None):
+            cpus = shared.keep(cpus, step_seconds)
+            seen.append(os.sched_getscheduler(0))
 
-    thread = threading.Thread(target=look)
-    thread.start()
-    thread.join()
+    in_a_thread(look)
     assert seen == [chosen, os.SCHED_BATCH, chosen]
 
 
@@ -72,21 +77,7 @@ def test_kept_threads_let_each_other_finish_unless_the_user_chose_a_policy(chose
 @pytest.mark.parametrize("step_seconds", [None, 2 * CHEAP_STEP_SECONDS])
 def test_a_costly_environment_keeps_all_cpus(step_seconds: float | None) -> None:
     everywhere = os.sched_getaffinity(0)
-    assert cpus_within(SharedCpu(), step_seconds) == (everywhere, everywhere)
-
-
-@SEVERAL
-def test_an_error_lets_the_thread_go() -> None:
-    everywhere = os.sched_getaffinity(0)
-
-    def fail() -> None:
-        with SharedCpu().kept() as keep:
-            keep(CHEAP)
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert os.sched_getaffinity(0) == everywhere
+    assert cpus_of(SharedCpu(), step_seconds) == (everywhere, everywhere)
 
 
 @pytest.mark.parametrize("missing", ["choice", "figures", "permission"])
@@ -101,9 +92,8 @@ def test_where_it_cannot_be_done_nothing_is(missing: str, monkeypatch: pytest.Mo
     else:
         monkeypatch.setattr(os, "sched_setaffinity", refuse, raising=False)
     shared = SharedCpu()
-    with shared.kept() as keep:
-        keep(CHEAP)
-        shared.look_around()
+    shared.keep(shared.all_cpus, CHEAP)
+    shared.look_around()
 
 
 @pytest.fixture
@@ -144,10 +134,9 @@ def test_it_moves_away_from_other_programs(
 ) -> None:
     monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None, raising=False)
     shared = SharedCpu()
-    with shared.kept() as keep:
-        machine(idle, ours)
-        keep(CHEAP)
-        shared.look_around()
+    machine(idle, ours)
+    shared.keep({0, 1, 2}, CHEAP)
+    shared.look_around()
     assert shared._cpu == expected
 
 
@@ -157,12 +146,19 @@ def test_a_thread_is_moved_only_when_it_must_be(
     moves: list[set[int]] = []
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, cpus: moves.append(set(cpus)), raising=False)
     shared = SharedCpu()
-    with shared.kept() as keep:
-        kept = [keep(None), keep(CHEAP), keep(CHEAP)]
-        machine({0: 1.0, 1: 0.0, 2: 0.5}, 0.0)
-        shared.look_around()
-        kept += [keep(CHEAP), keep(2 * CHEAP_STEP_SECONDS), keep(CHEAP)]
-    assert kept == [False, True, True, True, False, True]
+    cpus, kept = shared.all_cpus, []
+
+    def keep(*step_seconds: float | None) -> None:
+        nonlocal cpus
+        for seconds in step_seconds:
+            cpus = shared.keep(cpus, seconds)
+            kept.append(cpus)
+
+    keep(None, CHEAP, CHEAP)
+    machine({0: 1.0, 1: 0.0, 2: 0.5}, 0.0)
+    shared.look_around()
+    keep(CHEAP, 2 * CHEAP_STEP_SECONDS, CHEAP, None)
+    assert kept == [{0, 1, 2}, {1}, {1}, {0}, {0, 1, 2}, {0}, {0, 1, 2}]
     assert moves == [{1}, {0}, {0, 1, 2}, {0}, {0, 1, 2}]
 
 
@@ -194,7 +190,9 @@ def test_it_looks_around_only_now_and_then(machine: Callable[[dict[int, float], 
 
 
 def test_the_first_steps_of_each_episode_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    env = make_env("Pendulum-v1")
+    calls: list[str] = []
+    raw = make_env("Pendulum-v1")
+    env = TimedEnvironment(raw, lambda: calls.append("before"), lambda: calls.append("after"))
     pace = 0.001
     ticks = iter(range(10**6))
     monkeypatch.setattr(time, "perf_counter", lambda: next(ticks) * pace)
@@ -205,6 +203,53 @@ def test_the_first_steps_of_each_episode_are_timed(monkeypatch: pytest.MonkeyPat
         for _ in range(30):
             env.step(np.zeros(1, np.float32))
         assert env.step_seconds == pytest.approx(pace)
+        assert env.step == raw.step, "nothing more is timed"
+    assert calls == ["before", "after"] * 2
+
+
+class FakeShared:
+    """Gives one CPU to those whose steps are cheap, and notes what it was asked."""
+
+    all_cpus: set[int] = {0, 1}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.asked: list[float | None] = []
+
+    def keep(self, cpus: set[int], step_seconds: float | None) -> set[int]:
+        self.asked.append(step_seconds)
+        return {1} if step_seconds is not None and step_seconds <= CHEAP_STEP_SECONDS else {0, 1}
+
+
+@pytest.mark.parametrize(("step_seconds", "update"), [(CHEAP, "reporting"), (None, "plain")])
+def test_a_kept_worker_asks_for_the_update_that_lets_others_have_its_cpu(
+    step_seconds: float | None, update: str
+) -> None:
+    """Otherwise it asks for that one at an episode's end only, when its report is needed."""
+    updates: list[str] = []
+
+    def reporting(*rollout: np.ndarray) -> dict[str, float]:
+        updates.append("reporting")
+        return {"loss/actor": 1.0}
+
+    net = NetCalls(1, list, np.asarray, lambda *rollout: updates.append("plain"), reporting, list)  # type: ignore[arg-type]
+    sharing = CpuSharing(FakeShared(), Environment(ToyEnv(), "toy"), net)  # type: ignore[arg-type]
+    sharing.env.reset(0)
+    sharing.env.step_seconds = step_seconds
+    sharing.net.update_global()  # it is kept, if it is, from the update on
+    sharing.net.update_global()
+    assert updates == ["plain", update]
+    assert sharing.net.update_global_and_report() == {"loss/actor": 1.0}
+
+
+def test_a_worker_is_kept_from_its_reset_to_its_episodes_last_update() -> None:
+    shared = FakeShared()
+    net = NetCalls(1, list, np.asarray, lambda *rollout: None, lambda *rollout: {}, list)  # type: ignore[arg-type]
+    sharing = CpuSharing(shared, Environment(ToyEnv(), "toy"), net)  # type: ignore[arg-type]
+    sharing.env.step_seconds = CHEAP
+    sharing.env.reset(0)
+    sharing.net.update_global()
+    sharing.net.update_global_and_report()
+    assert shared.asked == [None, CHEAP, CHEAP, None], "let go for the reset, and between two episodes"
 
 
 class Watched(ToyEnv):
