@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from a3c_tf.api import train
 from a3c_tf.config import Config
 from a3c_tf.runs import tensorboard
 from a3c_tf.training import trainer
@@ -34,11 +35,11 @@ class Alternating(tensorboard.Events):
         super().__init__(*arguments)
         self._episodes, self._steps, self._begun = 0, 0, time.process_time()
 
-    def episode(self, told: Any, count: Any) -> None:
+    def episode(self, episode: Any, count: Any, report: Any) -> None:
         block = self._episodes // EPISODES
         writes = block % 4 in (0, 3)
         if writes:
-            super().episode(told, count)
+            super().episode(episode, count, report)
         self._episodes += 1
         if self._episodes % EPISODES:
             return
@@ -60,7 +61,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         log_dir = str(Path(folder) / "run")
         config = Config.preset("classic", workers=arguments.workers, seed=0, max_episodes=episodes, log_dir=log_dir)
-        trainer.train(config, show="none")
+        train(config, show="none")
     without, with_ = (speeds[1:] for speeds in Alternating.speeds)
     costs = [100 * (1 - slow / fast) for slow, fast in zip(with_, without, strict=True)]
     low, median, high = statistics.quantiles(costs, n=4)

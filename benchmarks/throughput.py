@@ -32,11 +32,16 @@ import gym
 import numpy as np
 from costly import Computing, Costly, Sleeping
 
-from a3c_tf.algorithms.a3c import ACNet, NetCalls, build_graph
+from a3c_tf.algorithms.a3c import A3CLearner, WorkerACNet
+from a3c_tf.algorithms.build import build_graph
+from a3c_tf.algorithms.calls import NetCalls, worker_calls
+from a3c_tf.api import train
 from a3c_tf.config import Config
 from a3c_tf.environments.make import make_env
+from a3c_tf.graph.session import Session
 from a3c_tf.graph.tf1 import tf
-from a3c_tf.training import trainer
+from a3c_tf.records import Episode
+from a3c_tf.training import crew, trainer
 from a3c_tf.training.counters import Counters
 from a3c_tf.training.worker import Worker
 
@@ -65,28 +70,31 @@ class PlainSession:
         return lambda *arrays: self.raw.run(wanted, dict(zip(feeds, arrays, strict=True)))[0]
 
 
-def plain_calls(net: ACNet, session: PlainSession, config: Config) -> NetCalls:
+def plain_calls(net: WorkerACNet, session: PlainSession) -> NetCalls:
     """A local network's calls as the original makes them: the push in one ``Session.run``, the pull in another."""
-    rollout = [net.s, net.a_his, net.v_target]
-    push = session.call([], rollout, [net.update_a_op, net.update_c_op])
-    push_and_report = session.call(list(net.report.values()), rollout, [net.update_a_op, net.update_c_op])
-    pull = session.call([], [], net.pull_op)
+    pushes, pull = [net.update_a_op, net.update_c_op], session.call([], [], net.pull_op)
+    push = session.call([], net.rollout, pushes)
+    push_and_report = session.call(list(net.report.values()), net.rollout, pushes)
+    value = session.call([net.v], [net.s])
 
     def then_pull(call: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
         return lambda *arrays: (call(*arrays), pull())[0]
 
     return NetCalls(
+        noise_size=int(net.noise.shape[1]),
         choose_action=session.call([net.A], [net.s, net.noise]),
-        value=session.call([net.v], [net.s]),
+        value=lambda observations: value(observations)[0],
         update_global=then_pull(push),
-        update_global_and_report=then_pull(push_and_report),
+        update_global_and_report=lambda *rollout: dict(
+            zip(net.report, then_pull(push_and_report)(*rollout), strict=True)
+        ),
         pull_global=pull,
     )
 
 
 @contextlib.contextmanager
 def plain_session_run() -> Iterator[None]:
-    with mock.patch.object(trainer, "Session", PlainSession), mock.patch.object(ACNet, "calls", plain_calls):
+    with mock.patch.object(trainer, "Session", PlainSession), mock.patch.object(crew, "worker_calls", plain_calls):
         yield
 
 
@@ -106,7 +114,7 @@ def training(workers: int, steps: int, env: Any = ENV) -> float:
     """Steps per second of ``train``, building and saving not included."""
     with tempfile.TemporaryDirectory() as folder:
         settings = {"env": env, "workers": workers, "seed": 0, "log_dir": f"{folder}/run", "max_episode_steps": EPISODE}
-        result = trainer.train(Config(**settings, max_episodes=None, max_steps=steps), show="none")
+        result = train(Config(**settings, max_episodes=None, max_steps=steps), show="none")
     return result.steps / result.seconds
 
 
@@ -122,10 +130,24 @@ def one_network(config: Config) -> Iterator[NetCalls]:
     built = build_graph(config, env.observation_spec, env.action_spec)
     with built.graph.as_default():
         initializer = tf.global_variables_initializer()
-    session = trainer.Session(built.graph)
+    session = Session(built.graph)
     session.run(initializer)
-    yield built.worker_nets[0].calls(session, config)
+    yield worker_calls(built.worker_nets[0], session)
     session.close()
+
+
+class OneEpisode(Counters):
+    """A ledger with room for one episode, of which nothing is recorded."""
+
+    def __init__(self) -> None:
+        super().__init__(max_episodes=1, max_steps=None, running_return_decay=0.9)
+        self.worker_episodes: dict[str, int] = {}
+
+    def should_stop(self) -> bool:
+        return False
+
+    def episode(self, episode: Episode, report: dict[str, float]) -> None:
+        pass
 
 
 def where_a_step_goes(episodes: int) -> dict[str, float]:
@@ -133,10 +155,11 @@ def where_a_step_goes(episodes: int) -> dict[str, float]:
     config, env = Config(workers=1, seed=0), make_env(ENV)
     with one_network(config) as calls:
         python = NetCalls(
+            noise_size=1,
             choose_action=lambda observation, noise: [noise],
-            value=lambda observations: [observations],
-            update_global=lambda *rollout: [],
-            update_global_and_report=lambda *rollout: [0.0, 0.0],
+            value=lambda observations: observations,
+            update_global=lambda *rollout: None,
+            update_global_and_report=lambda *rollout: {},
             pull_global=list,
         )
         acting = dataclasses.replace(python, choose_action=calls.choose_action)
@@ -146,7 +169,7 @@ def where_a_step_goes(episodes: int) -> dict[str, float]:
         for _ in range(episodes):
             times["the environment alone"].append(EPISODE / environment_alone(1))
             for name, net in nets.items():
-                worker = Worker(0, config, env, net, Counters(1, None, 0.9), lambda: False, lambda told: None)
+                worker = Worker(0, config, env, net, A3CLearner(config, net, lambda: 0), OneEpisode())
                 begun = time.perf_counter()
                 worker.work()
                 times[name].append(time.perf_counter() - begun)
@@ -161,7 +184,7 @@ def door_calls(repeats: int) -> dict[str, float]:
     env.reset(0)
     times = defaultdict(list)
     with one_network(Config(workers=1, seed=0)) as calls:
-        measured = {
+        measured: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
             "choose_action": (calls.choose_action, (states[:1], column[:1])),
             "value": (calls.value, (states[:1],)),
             "update_global, 10 steps": (calls.update_global, (states, column, column)),

@@ -84,6 +84,13 @@ def test_every_folder_is_a_wing() -> None:
     assert {wing_of(module) for module in SOURCES} == set(WINGS)
 
 
+def test_every_folder_is_a_package_that_the_wheel_takes_along() -> None:
+    folders = {path.parent for path in SOURCES.values()} - {PACKAGE}
+    assert {path.parent for path in PACKAGE.glob("*/__init__.py")} == folders
+    tests = {path.parent for path in (ROOT / "tests").glob("*/test_*.py")}
+    assert {path.parent for path in (ROOT / "tests").glob("*/__init__.py")} == tests
+
+
 @pytest.mark.parametrize("module", sorted(SOURCES))
 def test_an_arrow_goes_to_a_lower_wing_only(module: str) -> None:
     order = list(WINGS)

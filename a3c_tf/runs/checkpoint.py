@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from a3c_tf.records import RunState
 from a3c_tf.algorithms.build import Graph
 from a3c_tf.config import Config
 from a3c_tf.errors import RunError, UsageError
-from a3c_tf.runs.files import writing
 from a3c_tf.graph.session import Session
 from a3c_tf.graph.tf1 import quiet_deprecations, tf
+from a3c_tf.records import RunState
+from a3c_tf.runs.files import writing
 
 _log = logging.getLogger("a3c_tf")
 _PREFIX = "model.ckpt"
@@ -49,8 +49,7 @@ class Checkpointer:
         with graph.graph.as_default(), tf.device("/cpu:0"), tf.variable_scope("checkpoint", use_resource=True):
             originals = graph.shared_variables
             copies = [
-                tf.get_variable(v.op.name, v.shape, v.dtype, tf.zeros_initializer(), trainable=False)
-                for v in originals
+                tf.get_variable(v.op.name, v.shape, v.dtype, tf.zeros_initializer(), trainable=False) for v in originals
             ]
             self._state_text = tf.placeholder(tf.string, [], "state")
             state = tf.get_variable(_STATE, [], tf.string, initializer=tf.constant_initializer(""), trainable=False)

@@ -10,15 +10,13 @@ from typing import Protocol
 
 from tqdm import tqdm
 
-from a3c_tf.records import RunState
 from a3c_tf.config import Config
 from a3c_tf.errors import UsageError
-from a3c_tf.records import FinishedEpisode
-from a3c_tf.runs.tensorboard import Events
+from a3c_tf.records import Episode, FinishedEpisode, RunState
 from a3c_tf.runs.files import writing
 from a3c_tf.runs.folder import RunFolder
 from a3c_tf.runs.tables import begin, cut_back
-from a3c_tf.records import Episode
+from a3c_tf.runs.tensorboard import Events
 
 _log = logging.getLogger("a3c_tf")
 CSV_FIELDS = ("wall_time", "global_step", "episode", "worker", "episode_return", "running_return", "episode_length")

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from a3c_tf.config import Config
-from a3c_tf.records import FinishedEpisode
+from a3c_tf.graph.tf1 import tf
+from a3c_tf.records import Episode, FinishedEpisode
 from a3c_tf.runs.files import writing
 from a3c_tf.runs.folder import RunFolder
-from a3c_tf.graph.tf1 import tf
-from a3c_tf.records import Episode
 
 SCALARS_SECONDS = 0.25
 """time between two reports on the learner: written for each episode, they would cost more than they tell"""
@@ -27,8 +26,8 @@ _WRITE_ERRORS = (OSError, tf.errors.OpError, LookupError, RuntimeError)
 class Events:
     """A run's event file. One caller at a time.
 
-    ``graph_def`` is the graph as built; ``read_weights`` gives the global network's variables by name. A run that goes on from ``steps`` leaves
-    the earlier files as they are.
+    ``graph_def`` is the graph as built; ``read_weights`` gives the global network's variables by name. A run
+    that goes on from ``steps`` leaves the earlier files as they are.
     """
 
     def __init__(
@@ -43,7 +42,7 @@ class Events:
         self._writing = functools.partial(writing, run.path, _WRITE_ERRORS)
         # a FileWriter refuses to be made in eager mode
         with self._writing(), tf.Graph().as_default():
-            self._writer = tf.summary.FileWriter(str(run.path), flush_secs=10)
+            self._writer = tf.summary.FileWriter(str(run.path), flush_secs=10, filename_suffix=_suffix(run))
             self._writer.add_event(tf.Event(graph_def=graph_def.SerializeToString(), wall_time=time.time()))
             if steps:  # TensorBoard then drops what earlier files told of later steps
                 self._writer.add_session_log(tf.SessionLog(status=tf.SessionLog.START), steps + 1)
@@ -97,6 +96,12 @@ class Events:
         weights = {name: numbers for name, numbers in self._read_weights().items() if np.isfinite(numbers).all()}
         values = [_histogram(name, numbers) for name, numbers in weights.items()]
         self._writer.add_summary(tf.Summary(value=values), step)
+
+
+def _suffix(run: RunFolder) -> str:
+    """What tells this file's name from those of the run that were begun within the same second, and sorts after."""
+    earlier = len(list(run.path.glob("events.out.tfevents.*")))
+    return f".{earlier:04}" if earlier else ""
 
 
 def _histogram(tag: str, numbers: np.ndarray) -> Any:

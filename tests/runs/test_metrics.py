@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from a3c_tf.api import train
 from a3c_tf.graph.tf1 import tf
 from a3c_tf.records import Episode, FinishedEpisode, RunState
 from a3c_tf.runs.metrics import CSV_FIELDS, PlainLines, ProgressBar, display
 from a3c_tf.training.trainer import Result
-from a3c_tf.api import train
 from tests.conftest import ToyEnv, read_rows, small_config, toy_env
 
 TOLD = Episode("W_3", -1234.5, 200)

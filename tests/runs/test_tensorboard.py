@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from a3c_tf.runs import tensorboard
 from a3c_tf.api import resume, train
+from a3c_tf.runs import tensorboard
 from tests.conftest import small_config, toy_env
 
 SCALARS = {
@@ -57,6 +57,19 @@ def test_graph_and_settings_are_there(told: Any) -> None:
 
 def test_the_graph_holds_no_summary_operations(told: Any) -> None:
     assert not [node.name for node in told.Graph().node if "Summary" in node.op]
+
+
+def test_each_start_has_a_file_of_its_own_even_within_a_second(tmp_path: Path) -> None:
+    folder = train(small_config(env=toy_env, log_dir=str(tmp_path / "run")), show="none").run_folder
+    for episodes in range(4, 12):
+        before = {path.name: path.read_bytes() for path in folder.glob("events.out.tfevents.*")}
+        resume(folder, "none", max_episodes=episodes)
+        after = sorted(path.name for path in folder.glob("events.out.tfevents.*"))
+        assert after[:-1] == sorted(before), "the new one comes last"
+        assert all((folder / name).read_bytes() == content for name, content in before.items())
+    accumulator = EventAccumulator(str(folder))
+    accumulator.Reload()
+    assert [event.step for event in accumulator.Scalars("episode/return")] == list(range(5, 60, 5))
 
 
 def test_the_learner_is_reported_at_a_pace_of_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
