@@ -170,7 +170,7 @@ def switch_threads_at(request: pytest.FixtureRequest) -> Iterator[Callable[[str]
     threading.settrace(before)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def signals_put_back() -> Iterator[None]:
     """For what a program does to its process when it is run within the tests'."""
     numbers = (signal.SIGINT, signal.SIGTERM)

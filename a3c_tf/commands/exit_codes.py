@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import logging
+import atexit
 import os
 import select
 import signal
 import sys
-import traceback
 from collections.abc import Callable
-from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from a3c_tf.errors import RunError, UsageError
+from a3c_tf.errors import RunError, UsageError, marked_place
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 DONE, FAILED, REFUSED, INTERRUPTED, UNREAD, TERMINATED = 0, 1, 2, 130, 141, 143
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Terminated(KeyboardInterrupt):
@@ -27,32 +29,48 @@ def exit_code(main: Callable[[], int]) -> int:
 
     A refusal is one line, and so is a failure that says all in its message. Any other failure keeps its
     traceback: it is the environment's or ours to mend. A first Ctrl-C or SIGTERM stops in good order, a
-    second one leaves at once.
+    second one leaves at once, and so does one that comes when ``main`` has ended. To be called last in a
+    program: the process stays as it is afterwards.
     """
-    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
-    logging.getLogger("a3c_tf").setLevel(logging.INFO)
-    before = {number: signal.signal(number, _stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    atexit.register(
+        _on_signals, signal.SIG_IGN
+    )  # Python then takes its handlers away, and the code would be the signal's
     try:
         try:
-            return main()
-        finally:
+            _on_signals(_stop)
+            _set_up_logging()
+            code = main()
             sys.stdout.flush()  # Python would do so after everything, and print a traceback if nobody reads it
+            return code
+        finally:
+            _on_signals(_leave_at_once)
     except BaseException as error:
         return _told(error)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+
+
+def _on_signals(handler: Any) -> None:
+    for number in _SIGNALS:
+        signal.signal(number, handler)
+
+
+def _set_up_logging() -> None:
+    import logging  # here and not above, because a signal could come meanwhile
+
+    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+    logging.getLogger("a3c_tf").setLevel(logging.INFO)
 
 
 def _told(error: BaseException) -> int:
     """Tell of ``error`` and translate it; raises what is not ours to tell."""
     if isinstance(error, BrokenPipeError) and _nobody_reads():
         return UNREAD
-    notes = getattr(error, "__notes__", [])
+    place = marked_place(error)
     if isinstance(error, RunError) and error.__cause__ is None:
-        print("error:", ": ".join([*notes, str(error)]), file=sys.stderr)
+        print(f"error: {place}: {error}" if place else f"error: {error}", file=sys.stderr)
         return FAILED
-    if notes:  # a worker's: an environment may raise SystemExit(0) or an interrupt of its own
+    if place:  # a worker's: an environment may raise SystemExit(0) or an interrupt of its own
+        import traceback
+
         traceback.print_exception(error)
         return FAILED
     if isinstance(error, UsageError):
@@ -76,11 +94,22 @@ def _nobody_reads() -> bool:
     return closed
 
 
-def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    signal.signal(signal.SIGINT, _leave_at_once)
-    signal.signal(signal.SIGTERM, _leave_at_once)
+def _stop(number: int, frame: FrameType | None) -> None:
+    """Raise what stops the program in good order."""
+    if _is_importing(frame):  # nothing is begun yet, and an import that is broken off may swallow the exception
+        _leave_at_once(number, frame)
+    _on_signals(_leave_at_once)
     raise (Terminated if number == signal.SIGTERM else KeyboardInterrupt)()
 
 
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None and "importlib" not in frame.f_code.co_filename:
+        frame = frame.f_back
+    return frame is not None
+
+
 def _leave_at_once(number: int, frame: FrameType | None) -> NoReturn:
+    os.write(
+        2, b"terminated\n" if number == signal.SIGTERM else b"interrupted\n"
+    )  # print may be in the midst of another
     os._exit(TERMINATED if number == signal.SIGTERM else INTERRUPTED)

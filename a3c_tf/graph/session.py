@@ -12,6 +12,11 @@ Call = Callable[..., list[Any]]
 _A_DECADE_IN_MS = 10 * 365 * 24 * 3600 * 1000
 
 
+class _TF1Session(tf.Session):
+    _session = None
+    """that it has one before its constructor has run: Ctrl-C may come within, and its destructor asks for it"""
+
+
 class _AnySession:
     """What both kinds of session do by TensorFlow's public functions."""
 
@@ -42,7 +47,7 @@ class Session(_AnySession):
         )
         settings.experimental.executor_type = "SINGLE_THREADED_EXECUTOR"
         self.graph = graph
-        self.raw = tf.Session(graph=graph, config=settings)
+        self.raw = _TF1Session(graph=graph, config=settings)
 
     def call(
         self, fetches: Sequence[Any], feeds: Sequence[Any] = (), targets: Sequence[Any] = (), in_pool: bool = False
@@ -88,7 +93,7 @@ class RemoteSession(_AnySession):
 
     def __init__(self, target: str, graph: Any, timeout: float) -> None:
         settings = tf.ConfigProto(device_count={"GPU": 0}, operation_timeout_in_ms=int(1000 * timeout))
-        self.raw = tf.Session(target, graph=graph, config=settings)
+        self.raw = _TF1Session(target, graph=graph, config=settings)
 
     def call(self, fetches: Sequence[Any], feeds: Sequence[Any] = (), targets: Sequence[Any] = ()) -> Call:
         """As ``Session.call``."""

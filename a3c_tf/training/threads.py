@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from a3c_tf.errors import RunError
+from a3c_tf.errors import RunError, mark_place
 
 GRACE_SECONDS = 5.0
 """how long a task may take to end after a stop was asked for"""
@@ -79,9 +79,9 @@ def _run_task(task: Task, coordinator: Any, ended_by_force: list[EndedByForceErr
     except EndedByForceError as error:
         ended_by_force.append(error)
     except BaseException as error:  # whatever an environment raises ends the run, SystemExit too
-        note = f"in {task.place}"
-        _log.error("%s: %s: %s", note, type(error).__name__, error)  # the Coordinator keeps only the first
-        error.__notes__ = [*getattr(error, "__notes__", []), note]  # type: ignore[attr-defined]  # Python 3.10 has no add_note
+        place = f"in {task.place}"
+        _log.error("%s: %s: %s", place, type(error).__name__, error)  # the Coordinator keeps only the first
+        mark_place(error, place)
         coordinator.request_stop(error)
 
 
