@@ -32,9 +32,7 @@ def exit_code(main: Callable[[], int]) -> int:
     second one leaves at once, and so does one that comes when ``main`` has ended. To be called last in a
     program: the process stays as it is afterwards.
     """
-    atexit.register(
-        _on_signals, signal.SIG_IGN
-    )  # Python then takes its handlers away, and the code would be the signal's
+    atexit.register(_on_signals, signal.SIG_IGN)  # for Python takes its handlers away after that
     try:
         try:
             _on_signals(_stop)
@@ -103,13 +101,15 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def _is_importing(frame: FrameType | None) -> bool:
-    while frame is not None and "importlib" not in frame.f_code.co_filename:
+    """Whether the program was interrupted within an import."""
+    while frame is not None and frame.f_code is not exit_code.__code__:
+        if "importlib" in frame.f_code.co_filename:
+            return True
         frame = frame.f_back
-    return frame is not None
+    return False
 
 
 def _leave_at_once(number: int, frame: FrameType | None) -> NoReturn:
-    os.write(
-        2, b"terminated\n" if number == signal.SIGTERM else b"interrupted\n"
-    )  # print may be in the midst of another
-    os._exit(TERMINATED if number == signal.SIGTERM else INTERRUPTED)
+    terminated = number == signal.SIGTERM
+    os.write(2, b"terminated\n" if terminated else b"interrupted\n")  # print may be in the middle of another line
+    os._exit(TERMINATED if terminated else INTERRUPTED)
