@@ -65,7 +65,8 @@ class Environment:
             else:
                 observation, reward, terminated, truncated = _from_old_api(*answer)
             if observation.shape == self._shape and observation.dtype is self._dtype:
-                return observation, float(reward), _FLAGS[terminated], _FLAGS[truncated]
+                # times 1.0, because float() alone would take a text
+                return observation, float(reward * 1.0), _FLAGS[terminated], _FLAGS[truncated]
         except (AttributeError, KeyError, TypeError, ValueError):
             pass  # said in words below
         return self._checked(answer)

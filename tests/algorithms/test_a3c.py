@@ -15,6 +15,7 @@ from a3c_tf.algorithms.build import Graph, build_graph
 from a3c_tf.algorithms.calls import worker_calls
 from a3c_tf.environments.spaces import ActionSpec, ObservationSpec
 from a3c_tf.errors import UsageError
+from a3c_tf.graph.layers import dense
 from a3c_tf.graph.session import Session
 from a3c_tf.graph.tf1 import tf
 from tests.conftest import PENDULUM, box, small_config
@@ -411,6 +412,44 @@ def test_a_joint_loss_gives_each_network_the_same_gradients_as_apart() -> None:
         session.close()
     for a, b in zip(*answers, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
+
+
+# a torso that actor and critic share
+
+
+@pytest.fixture
+def torso(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layer below both networks, and a variable that is not trained."""
+
+    def seen(flat_s: Any, config: Any) -> Any:
+        tf.get_variable("count", [], tf.float32, tf.ones_initializer(), trainable=False)
+        return dense(flat_s, 5, tf.nn.tanh, "torso")
+
+    monkeypatch.setattr("a3c_tf.graph.networks.scaled", seen)
+
+
+@pytest.mark.usefixtures("torso")
+def test_whatever_lies_in_a_scope_is_pushed_pulled_and_kept() -> None:
+    rates = {"actor_learning_rate": 1e-3, "critic_learning_rate": 1e-3}
+    built = build_graph(small_config(workers=1, joint_loss=True, **rates), *PENDULUM)
+    net, session = built.worker_nets[0], started(built)
+    names = [variable.op.name.removeprefix("Global_Net/") for variable in built.global_net.params]
+    assert {"torso/kernel", "torso/bias", "count"} <= set(names)
+    assert {f"Global_Net/{name}" for name in names} <= {variable.op.name for variable in built.shared_variables}
+    before = dict(zip(names, session.run(built.global_net.params), strict=True))
+    session.run(net.push_then_pull_op, feeds(net, 6))
+    after = dict(zip(names, session.run(built.global_net.params), strict=True))
+    changed = {name for name in names if not np.array_equal(before[name], after[name])}
+    assert changed == set(names) - {"count"}
+    for name, ours in zip(names, session.run(net.params), strict=True):
+        np.testing.assert_array_equal(ours, after[name], name)
+    session.close()
+
+
+@pytest.mark.usefixtures("torso")
+def test_a_variable_that_would_never_be_updated_is_refused() -> None:
+    with pytest.raises(ValueError, match="torso/kernel: belongs to neither actor nor critic: expected joint_loss"):
+        build_graph(small_config(workers=1, joint_loss=False), *PENDULUM)
 
 
 # refusals and manners

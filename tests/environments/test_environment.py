@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from a3c_tf.environments.environment import Environment
+from a3c_tf.environments.environment import Environment, WrongAnswerError
 from a3c_tf.environments.make import make_env
 from a3c_tf.errors import UsageError
 from tests.conftest import ToyEnv, box, run_python
@@ -238,6 +238,57 @@ def test_a_wrong_observation_of_reset_is_told_with_expected_and_got(observation:
         ValueError, match=rf"environment mine: reset\(\) must return .*observation of shape \(3,\).*got .*({got})"
     ):
         env.reset(0)
+
+
+def after(steps: int, answer: Any) -> Environment:
+    """An environment whose answer is good for so many steps, and then ``answer``."""
+    raw = Answering(step=step(np.zeros(3)))
+    env = Environment(raw, "mine")
+    env.reset(0)
+    for _ in range(steps):
+        env.step(np.zeros(1, np.float32))
+    raw._step = answer
+    return env
+
+
+@pytest.mark.parametrize("steps", [0, 1, 7])
+@pytest.mark.parametrize(
+    ("reward", "number"),
+    [(1, 1.0), (True, 1.0), (np.float32(0.5), 0.5), (np.array(0.5), 0.5), (np.array([0.5]), 0.5), ([[0.5]], 0.5)],
+)
+def test_a_reward_of_one_number_is_that_number(steps: int, reward: Any, number: float) -> None:
+    answer = after(steps, (np.zeros(3), reward, False, False, {})).step(np.zeros(1, np.float32))
+    assert (answer[1], type(answer[1])) == (number, float)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 7])
+@pytest.mark.parametrize("reward", [None, "1.0", np.zeros(2), [], {}, 1j, np.array([None]), [[1.0], [2.0, 3.0]]])
+def test_any_other_reward_is_refused_at_any_step(steps: int, reward: Any) -> None:
+    env = after(steps, (np.zeros(3), reward, False, False, {}))
+    with pytest.raises(WrongAnswerError, match=r"environment mine: step\(\) must return a number as reward, got "):
+        env.step(np.zeros(1, np.float32))
+
+
+@pytest.mark.parametrize("steps", [0, 1, 7])
+@pytest.mark.parametrize("flag", [True, np.True_, 1, np.array(True), np.array([True])])
+def test_a_flag_is_true_in_whatever_form(steps: int, flag: Any) -> None:
+    answer = after(steps, (np.zeros(3), 0.0, flag, False, {})).step(np.zeros(1, np.float32))
+    assert answer[2:] == (True, False)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 7])
+@pytest.mark.parametrize("flag", [None, "False", np.array([True, False]), {}, 0.5])
+def test_any_other_flag_is_refused_at_any_step(steps: int, flag: Any) -> None:
+    env = after(steps, (np.zeros(3), 0.0, False, flag, {}))
+    with pytest.raises(WrongAnswerError, match=r"step\(\) must return True or False after the reward, got "):
+        env.step(np.zeros(1, np.float32))
+
+
+@pytest.mark.parametrize("observation", [np.zeros((3, 1)), np.zeros(4), None, np.array(["a", "b", "c"]), {}])
+def test_a_wrong_observation_is_refused_at_any_step(observation: Any) -> None:
+    env = after(7, (observation, 0.0, False, False, {}))
+    with pytest.raises(WrongAnswerError, match=r"must return .*observation of shape \(3,\)"):
+        env.step(np.zeros(1, np.float32))
 
 
 @pytest.mark.parametrize(
