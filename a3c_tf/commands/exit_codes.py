@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 DONE, FAILED, REFUSED, INTERRUPTED, UNREAD, TERMINATED = 0, 1, 2, 130, 141, 143
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM came: to be handled like Ctrl-C."""
+_received: list[int] = []
+"""the signal that stops the program, once it came"""
 
 
 def exit_code(main: Callable[[], int]) -> int:
@@ -32,6 +30,7 @@ def exit_code(main: Callable[[], int]) -> int:
     second one leaves at once, and so does one that comes when ``main`` has ended. To be called last in a
     program: the process stays as it is afterwards.
     """
+    _received.clear()
     atexit.register(_on_signals, signal.SIG_IGN)  # for Python takes its handlers away after that
     try:
         try:
@@ -39,11 +38,11 @@ def exit_code(main: Callable[[], int]) -> int:
             _set_up_logging()
             code = main()
             sys.stdout.flush()  # Python would do so after everything, and print a traceback if nobody reads it
-            return code
         finally:
             _on_signals(_leave_at_once)
     except BaseException as error:
-        return _told(error)
+        return _reported(error)
+    return _interrupted() if _received else code  # a library has swallowed the exception
 
 
 def _on_signals(handler: Any) -> None:
@@ -58,8 +57,8 @@ def _set_up_logging() -> None:
     logging.getLogger("a3c_tf").setLevel(logging.INFO)
 
 
-def _told(error: BaseException) -> int:
-    """Tell of ``error`` and translate it; raises what is not ours to tell."""
+def _reported(error: BaseException) -> int:
+    """Report ``error`` and translate it; raises what is not ours to report."""
     if isinstance(error, BrokenPipeError) and _nobody_reads():
         return UNREAD
     place = marked_place(error)
@@ -74,10 +73,15 @@ def _told(error: BaseException) -> int:
     if isinstance(error, UsageError):
         print(f"error: {error}", file=sys.stderr)
         return REFUSED
-    if isinstance(error, KeyboardInterrupt):
-        print("terminated" if isinstance(error, Terminated) else "interrupted", file=sys.stderr)
-        return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+    if _received or isinstance(error, KeyboardInterrupt):  # a library may have raised another exception in its place
+        return _interrupted()
     raise error
+
+
+def _interrupted() -> int:
+    terminated = signal.SIGTERM in _received
+    print("terminated" if terminated else "interrupted", file=sys.stderr)
+    return TERMINATED if terminated else INTERRUPTED
 
 
 def _nobody_reads() -> bool:
@@ -97,7 +101,8 @@ def _stop(number: int, frame: FrameType | None) -> None:
     if _is_importing(frame):  # nothing is begun yet, and an import that is broken off may swallow the exception
         _leave_at_once(number, frame)
     _on_signals(_leave_at_once)
-    raise (Terminated if number == signal.SIGTERM else KeyboardInterrupt)()
+    _received.append(number)
+    raise KeyboardInterrupt
 
 
 def _is_importing(frame: FrameType | None) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import signal
 
 import pytest
 
-from a3c_tf.commands.exit_codes import Terminated, exit_code
+from a3c_tf.commands.exit_codes import exit_code
 from a3c_tf.errors import RunError, UsageError, mark_place
 
 
@@ -24,6 +26,27 @@ def test_a_refusal_is_one_line_and_2(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr() == ("", "error: workers = 0: expected more\n")
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_that_a_library_swallows_or_replaces_has_its_code_all_the_same(
+    number: signal.Signals, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def swallows() -> int:
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(number)
+        return 0
+
+    def replaces() -> int:
+        try:
+            signal.raise_signal(number)
+        except KeyboardInterrupt:
+            raise RuntimeError("pybind11: something else") from None
+        return 0
+
+    for main in (swallows, replaces, lambda: signal.raise_signal(number) or 0):
+        assert exit_code(main) == code
+        assert "Traceback" not in capsys.readouterr().err
+
+
 def noted(error: BaseException) -> BaseException:
     error.__notes__ = ["somebody else's note"]  # type: ignore[attr-defined]  # Python 3.10 has no add_note
     return error
@@ -31,8 +54,8 @@ def noted(error: BaseException) -> BaseException:
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(UsageError("refused"), 2), (RunError("it failed"), 1), (KeyboardInterrupt(), 130), (Terminated(), 143)],
-    ids=["usage", "run", "interrupt", "terminated"],
+    [(UsageError("refused"), 2), (RunError("it failed"), 1), (KeyboardInterrupt(), 130)],
+    ids=["usage", "run", "interrupt"],
 )
 def test_a_note_of_somebody_else_changes_no_code_and_no_line(
     error: BaseException, code: int, capsys: pytest.CaptureFixture[str]
