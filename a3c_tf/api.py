@@ -25,7 +25,7 @@ def train(config: Config, show: str = "auto", processes: int | None = None, *, c
     each case and can be resumed.
     """
     check_show(show)
-    config = config.seeded() if processes is None else config.seeded().replace(processes=processes)
+    config = (config if processes is None else config.replace(processes=processes)).settled()
     return trainer.run_new(config, crew or crew_for(config), show)
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from a3c_tf.environment_names import env_key, name_of
+from a3c_tf.checks import check_settings
+from a3c_tf.cpus import usable_cpus
+from a3c_tf.environment_names import name_of
 from a3c_tf.errors import RunError, UsageError
-from a3c_tf.presets import GENERAL, PRESETS
+from a3c_tf.presets import PRESETS, default_preset, preset_settings
 
 __all__ = ["PRESETS", "Config", "RunError", "UsageError"]
 
@@ -36,8 +37,8 @@ class Config:
 
     processes: int = 0
     """worker processes around a parameter server (TensorFlow's distributed runtime); 0: none, only threads"""
-    workers: int = dataclasses.field(default_factory=lambda: _NotGiven(os.cpu_count() or 1))
-    """worker threads, each with its own environment and local network; with `processes`, threads in each (then 1)"""
+    workers: int | None = None
+    """worker threads, in each process if there are several; None: one for each CPU, or 1 with `processes`"""
     restarts: int = 3
     """how many times, in all, a worker process that was killed is started again"""
     allow_open_port: bool = False
@@ -112,61 +113,9 @@ class Config:
     """run folder; None: runs/<environment>-<time>"""
 
     def __post_init__(self) -> None:
-        if isinstance(self.workers, _NotGiven):
-            object.__setattr__(self, "workers", _NotGiven(1 if self.processes else os.cpu_count() or 1))
-        check = _Checks(self)
-        check.that("env", callable(self.env) or (isinstance(self.env, str) and self.env != ""), "an id or a callable")
-        check.whole("seed", 0, 2**31 - 1, optional=True)
-        check.whole("processes", 0, 1024)
-        check.whole("workers", 1, 1024)
-        check.whole("restarts", 0)
-        check.whole("max_episodes", 1, optional=True)
-        check.whole("max_steps", 1, optional=True)
-        check.whole("max_episode_steps", 1, optional=True)
-        check.whole("rollout_steps", 1)
-        check.whole("evaluation_interval", 1, optional=True)
-        check.whole("evaluation_episodes", 1)
-        check.positive("checkpoint_seconds")
-        check.whole("checkpoint_episodes", 1)
-        check.whole("actor_hidden", 1)
-        check.whole("critic_hidden", 1)
-        check.number("gamma", 0.0, 1.0)
-        check.number("rmsprop_decay", 0.0, 1.0)
-        check.number("running_return_decay", 0.0, 1.0)
-        check.number("entropy_coefficient", 0.0)
-        check.number("sigma_floor", 0.0)
-        check.number("reward_shift")
-        check.positive("reward_scale")
-        check.number("gae_lambda", 0.0, 1.0)
-        check.number("adam_beta1", 0.0, math.nextafter(1.0, 0.0))  # 1 - beta divides
-        check.number("adam_beta2", 0.0, math.nextafter(1.0, 0.0))
-        if self.max_grad_norm is not None:
-            check.positive("max_grad_norm")
-        if self.observation_scale is not None:
-            # JSON knows no tuple
+        if self.observation_scale is not None and hasattr(self.observation_scale, "__iter__"):  # JSON knows no tuple
             object.__setattr__(self, "observation_scale", tuple(self.observation_scale))
-            fits = all(isinstance(factor, (int, float)) and math.isfinite(factor) for factor in self.observation_scale)
-            check.that("observation_scale", fits, "finite numbers, or None")
-        check.one_of("algorithm", "a3c")
-        check.one_of("optimizer", "rmsprop", "adam")
-        check.one_of("learning_rate_decay", "none", "linear")
-        check.positive("actor_learning_rate")
-        check.positive("critic_learning_rate")
-        flags = ("bootstrap_at_time_limit", "learner_sees_unclipped_action", "joint_loss", "normalize_observations")
-        for flag in (*flags, "allow_open_port"):
-            check.that(flag, isinstance(getattr(self, flag), bool), "True or False")
-        check.that("log_dir", self.log_dir is None or (isinstance(self.log_dir, str) and self.log_dir != ""), "a path")
-        if self.max_episodes is None and self.max_steps is None:
-            raise UsageError("max_episodes and max_steps are both None: give at least one, so that the run ends")
-        if self.learning_rate_decay == "linear" and self.planned_steps is None:
-            raise UsageError("learning_rate_decay = 'linear': needs max_steps, or max_episodes and max_episode_steps")
-        if self.observation_scale is not None and self.normalize_observations:
-            raise UsageError("observation_scale and normalize_observations = True: expected one of them, not both")
-        if self.joint_loss and self.actor_learning_rate != self.critic_learning_rate:
-            raise UsageError(
-                f"joint_loss = True: expected one learning rate, got actor_learning_rate = {self.actor_learning_rate} "
-                f"and critic_learning_rate = {self.critic_learning_rate}"
-            )
+        check_settings(self)
 
     @classmethod
     def preset(cls, name: str, env: str | Callable[[], Any] = "Pendulum-v1", **changes: Any) -> Config:
@@ -176,27 +125,26 @@ class Config:
         changes that are not settings.
         """
         _check_known(changes)
-        settings = _preset_settings(name, env)
-        return cls(**{**settings, "env": env, "preset_name": name, **changes})
+        return cls(**{**preset_settings(name, env), "env": env, "preset_name": name, **changes})
 
     @classmethod
     def for_env(cls, env: str | Callable[[], Any] = "Pendulum-v1", **changes: Any) -> Config:
         """The default preset of ``env``: the first in ``PRESETS`` that lists it, else `general`."""
-        known = [name for name, table in PRESETS.items() if env_key(env) in table]
-        return cls.preset(known[0] if known else "general", env, **changes)
+        return cls.preset(default_preset(env), env, **changes)
 
     def replace(self, **changes: Any) -> Config:
         """A copy with ``changes``, checked as a new one is."""
         return dataclasses.replace(self, **changes)
 
-    def seeded(self) -> Config:
-        """These settings with a seed: their own, or a fresh one."""
-        return self if self.seed is not None else self.replace(seed=secrets.randbelow(2**31))
+    def settled(self) -> Config:
+        """These settings with what they leave open decided: a fresh seed if there is none, the number of workers."""
+        seed = secrets.randbelow(2**31) if self.seed is None else self.seed
+        return self.replace(seed=seed, workers=self.worker_count)
 
     @property
     def worker_count(self) -> int:
-        """Workers of one process."""
-        return int(self.workers)
+        """Workers of one process: those asked for, or one for each usable CPU, or 1 with ``processes``."""
+        return self.workers or (1 if self.processes else usable_cpus())
 
     @property
     def planned_steps(self) -> int | None:
@@ -261,62 +209,11 @@ class Config:
             raise UsageError(f"{path}: expected the settings of a run: {error}") from None
 
 
-def _preset_settings(name: str, env: str | Callable[[], Any]) -> dict[str, Any]:
-    if name == "general":
-        return GENERAL
-    key = env_key(env)
-    if name not in PRESETS:
-        raise UsageError(f"preset {name!r}: no such preset; there are {', '.join([*PRESETS, 'general'])}")
-    if key not in PRESETS[name]:
-        raise UsageError(
-            f"preset {name!r} has no settings for {key}, only for {', '.join(PRESETS[name])}; use 'general' there"
-        )
-    return PRESETS[name][key]
-
-
 def _check_known(settings: dict[str, Any]) -> None:
     unknown = sorted(set(settings) - {field.name for field in dataclasses.fields(Config)})
     if unknown:
         raise UsageError(f"{', '.join(unknown)}: no such setting; see the fields of a3c_tf.Config")
 
 
-class _NotGiven(int):
-    """The default number of workers: it depends on whether they are threads or processes."""
-
-
 def _different(field: str, saved: Any, given: Any) -> UsageError:
     return UsageError(f"{field}: the run to resume has {saved}, got {given}; only the budget may differ, and grow")
-
-
-class _Checks:
-    """Refuses values outside what a field allows, always in the same words."""
-
-    def __init__(self, config: Config) -> None:
-        self._config = config
-
-    def that(self, field: str, holds: bool, allowed: str) -> None:
-        if not holds:
-            raise UsageError(f"{field} = {getattr(self._config, field)!r}: expected {allowed}")
-
-    def one_of(self, field: str, *words: str) -> None:
-        self.that(field, getattr(self._config, field) in words, " or ".join(map(repr, words)))
-
-    def whole(self, field: str, low: int, high: int | None = None, optional: bool = False) -> None:
-        value = getattr(self._config, field)
-        if optional and value is None:
-            return
-        fits = (
-            isinstance(value, int) and not isinstance(value, bool) and low <= value and (high is None or value <= high)
-        )
-        allowed = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
-        self.that(field, fits, allowed + (" or None" if optional else ""))
-
-    def number(self, field: str, low: float = -math.inf, high: float = math.inf) -> None:
-        value = getattr(self._config, field)
-        fits = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-        span = f" from {low:g} to {high:g}" if math.isfinite(high) else f" of at least {low:g}" * math.isfinite(low)
-        self.that(field, fits and low <= value <= high, f"a finite number{span}")
-
-    def positive(self, field: str) -> None:
-        self.number(field, 0.0)
-        self.that(field, getattr(self._config, field) > 0, "a number above 0")

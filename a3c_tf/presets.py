@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+from a3c_tf.environment_names import env_key
+from a3c_tf.errors import UsageError
 
 # What the two environments of Box2D have in common.
 _BOX2D: dict[str, Any] = {
@@ -20,7 +24,7 @@ _BOX2D: dict[str, Any] = {
     "evaluation_interval": 50_000,
 }
 # The first preset that lists an environment is its default. Sources: `classic` is the TensorFlow
-# original, whose settings are the defaults above; `classic-adam` is the PyTorch original; `tuned` is
+# original, whose settings are the defaults of `Config`; `classic-adam` is the PyTorch original; `tuned` is
 # ours, for the best policy within `max_steps` (docs/results.md has a row for each setting).
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "classic": {"Pendulum-v1": {}},
@@ -131,3 +135,22 @@ GENERAL: dict[str, Any] = {
     "bootstrap_at_time_limit": True,
     "gamma": 0.99,
 }
+
+
+def default_preset(env: str | Callable[[], Any]) -> str:
+    """The preset of ``env`` unless another is named: the first in ``PRESETS`` that lists it, else `general`."""
+    return next((name for name, table in PRESETS.items() if env_key(env) in table), "general")
+
+
+def preset_settings(name: str, env: str | Callable[[], Any]) -> dict[str, Any]:
+    """What preset ``name`` sets for ``env``. Raises ``UsageError`` if there is no such preset, or not for it."""
+    if name == "general":
+        return GENERAL
+    key = env_key(env)
+    if name not in PRESETS:
+        raise UsageError(f"preset {name!r}: no such preset; there are {', '.join([*PRESETS, 'general'])}")
+    if key not in PRESETS[name]:
+        raise UsageError(
+            f"preset {name!r} has no settings for {key}, only for {', '.join(PRESETS[name])}; use 'general' there"
+        )
+    return PRESETS[name][key]

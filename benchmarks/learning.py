@@ -118,7 +118,7 @@ def make_rows(arguments: argparse.Namespace) -> list[Row]:
 def who(config: Config) -> str:
     """Who trains: "1 worker", "2 workers", "2 processes"."""
     if config.processes:
-        of = f" of {config.workers} workers" if config.workers > 1 else ""
+        of = f" of {config.workers} workers" if config.worker_count > 1 else ""
         return f"{config.processes} {'process' if config.processes == 1 else 'processes'}{of}"
     return f"{config.workers} {'worker' if config.workers == 1 else 'workers'}"
 

@@ -11,6 +11,7 @@ import sys
 from typing import Any, NoReturn
 
 from a3c_tf.commands import exit_codes, train
+from a3c_tf.config import Config
 from a3c_tf.errors import UsageError
 
 
@@ -66,7 +67,11 @@ def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
 def main() -> int:
     arguments = parse_arguments()
     given = given_settings(arguments)
-    return train.train(given, arguments.preset, arguments.resume, arguments.verbose, arguments.show)
+    if arguments.resume:
+        preset = {"preset_name": arguments.preset} if arguments.preset else {}
+        return train.resume(arguments.resume, given | preset, arguments.verbose, arguments.show)
+    config = Config.preset(arguments.preset, **given) if arguments.preset else Config.for_env(**given)
+    return train.train(config, arguments.verbose, arguments.show)
 
 
 if __name__ == "__main__":

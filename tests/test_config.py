@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from a3c_tf.config import Config
+from a3c_tf.cpus import usable_cpus
 from a3c_tf.errors import UsageError
 from a3c_tf.presets import PRESETS
 from tests.conftest import ToyEnv, small_config
@@ -39,7 +40,7 @@ ORIGINAL = {
 def test_the_default_is_the_original(config: Config) -> None:
     assert {name: getattr(config, name) for name in ORIGINAL} == ORIGINAL
     assert config.preset_name == "classic"
-    assert config.workers >= 1
+    assert config.workers is None
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,6 @@ def test_the_default_is_the_original(config: Config) -> None:
         ("workers", -2),
         ("workers", 1.0),
         ("workers", True),
-        ("workers", None),
         ("max_episodes", 0),
         ("max_episodes", -1),
         ("max_steps", 0),
@@ -128,10 +128,17 @@ def test_settings_cannot_be_changed_in_place_and_a_copy_is_checked() -> None:
 
 
 def test_a_seed_is_drawn_only_where_none_is_given() -> None:
-    assert Config(seed=7).seeded().seed == 7
-    drawn = {Config().seeded().seed for _ in range(5)}
+    assert Config(seed=7).settled().seed == 7
+    drawn = {Config().settled().seed for _ in range(5)}
     assert len(drawn) > 1
     assert all(isinstance(seed, int) and seed >= 0 for seed in drawn)
+
+
+def test_the_number_of_workers_is_decided_with_the_seed() -> None:
+    assert Config().settled().workers == Config().worker_count == usable_cpus()
+    assert Config(processes=3).settled().workers == Config(processes=3).worker_count == 1
+    assert Config(processes=3, workers=2).settled().workers == 2
+    assert Config().replace(processes=3).worker_count == 1
 
 
 def test_a_preset_takes_changes_on_top() -> None:

@@ -37,4 +37,4 @@ def test_several_workers_run_exactly_the_episodes_and_leave_plot_and_graph(
 def test_what_it_cannot_do_is_one_line(tmp_path: Path) -> None:
     done = run_python(DEMO, "--workers", "0")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: workers = 0: expected a whole number from 1 to 1024\n"
+    assert done.stderr == "error: workers = 0: expected a whole number from 1 to 1024 or None\n"

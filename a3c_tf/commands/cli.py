@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Sequence
 
@@ -9,13 +10,14 @@ from a3c_tf.commands import exit_codes
 from a3c_tf.errors import UsageError
 
 COMMANDS = {
-    "train": "Train a policy; everything is left in a run folder.",
-    "evaluate": "Play a trained policy and print its mean return ± the standard deviation over episodes.",
-    "plot": "Draw the learning curves of runs, or the policy that one has learnt.",
-    "video": "Film a trained policy, without a screen.",
-    "export": "Write a trained policy as a SavedModel that plain TensorFlow 2 loads.",
-    "cluster": "Train on several machines: be the parameter server, or one of the workers.",
+    "train": ("train_options", "Train a policy; everything is left in a run folder."),
+    "evaluate": ("play", "Play a trained policy and print its mean return ± the standard deviation over episodes."),
+    "plot": ("play", "Draw the learning curves of runs, or the policy that one has learnt."),
+    "video": ("play", "Film a trained policy, without a screen."),
+    "export": ("play", "Write a trained policy as a SavedModel that plain TensorFlow 2 loads."),
+    "cluster": ("cluster", "Train on several machines: be the parameter server, or one of the workers."),
 }
+"""(module, summary) of each"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,13 +37,12 @@ def _run(name: str | None = None, *arguments: str) -> int:
         return exit_codes.DONE
     if name not in COMMANDS:
         raise UsageError(f"a3c-tf {name}: no such command; there are {', '.join(COMMANDS)}")
-    from a3c_tf.commands import options
-
-    return options.run(name, COMMANDS[name], arguments)
+    module, summary = COMMANDS[name]
+    return int(importlib.import_module(f"a3c_tf.commands.{module}").run(name, summary, arguments))
 
 
 def _help() -> str:
-    lines = [f"  {name:9} {summary}" for name, summary in COMMANDS.items()]
+    lines = [f"  {name:9} {summary}" for name, (_, summary) in COMMANDS.items()]
     return "\n".join(
         [
             "usage: a3c-tf COMMAND [OPTIONS]",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from a3c_tf.commands.exit_codes import DONE
@@ -13,23 +14,31 @@ if TYPE_CHECKING:
     from a3c_tf.training.trainer import Result
 
 
-def train(given: dict[str, Any], preset: str | None, resume: str | None, verbose: bool, show: bool) -> int:
-    """Train with the settings ``given``, or go on with the run ``resume``, and say where things are.
+def train(config: Config, verbose: bool, show: bool) -> int:
+    """Train, and say where things are.
 
     ``verbose`` prints a line an episode; ``show`` opens a window with the curve at the end.
     """
-    display = "lines" if verbose else "auto"
-    if not resume:
-        config = Config.preset(preset, **given) if preset else Config.for_env(**given)
-    elif preset:
-        given = {**given, "preset_name": preset}
+    return _reported(lambda api: api.train(config, _display(verbose)), show)
+
+
+def resume(run_folder: str, given: dict[str, Any], verbose: bool, show: bool) -> int:
+    """Go on with a run, with the settings ``given`` for that. The rest is as of ``train``."""
+    return _reported(lambda api: api.resume(run_folder, _display(verbose), **given), show)
+
+
+def _display(verbose: bool) -> str:
+    return "lines" if verbose else "auto"
+
+
+def _reported(training: Callable[[Any], Result], show: bool) -> int:
     first = "tensorflow" not in sys.modules
-    from a3c_tf import api  # loads TensorFlow, so wrong settings are told before
+    from a3c_tf import api  # loads TensorFlow, so wrong settings are refused before
 
     if first:
         gc.freeze()  # what was loaded stays to the end: Python need not search it for garbage, not even then
-    result = api.resume(resume, display, **given) if resume else api.train(config, display)
-    tell(result)
+    result = training(api)
+    report(result)
     if show:
         from a3c_tf.runs import plotting
 
@@ -37,7 +46,7 @@ def train(given: dict[str, Any], preset: str | None, resume: str | None, verbose
     return DONE
 
 
-def tell(result: Result) -> None:
+def report(result: Result) -> None:
     """Say what a run came to and where things are."""
     learnt = f"; running return {result.running_returns[-1]:.0f}" if len(result.returns) else ""
     print(

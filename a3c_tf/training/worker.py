@@ -82,7 +82,7 @@ class Worker:
     ) -> None:
         self.name = f"W_{index}"
         self.length = 0
-        assert config.seed is not None, "draw a seed with Config.seeded()"
+        assert config.seed is not None, "draw one with Config.settled()"
         self._index, self._config, self._env = index, config, env
         self._net, self._learner, self._ledger = net, learner, ledger
         self.episodes_run = ledger.worker_episodes.get(self.name, 0)

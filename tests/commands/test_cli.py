@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable
@@ -162,7 +163,10 @@ def test_the_demo_and_the_command_line_share_their_code(monkeypatch: pytest.Monk
     got = []
     monkeypatch.setattr(train, "train", lambda *arguments: got.append(arguments) or 0)
     assert cli.main(["train", "--seed", "3", "--preset", "classic", "--verbose"]) == 0
-    assert got == [({"seed": 3, "env": "Pendulum-v1"}, "classic", None, True, False)]
+    monkeypatch.setattr(sys, "argv", ["pendulum_a3c.py", "--seed", "3", "--preset", "classic", "--verbose"])
+    with pytest.raises(SystemExit):
+        runpy.run_path(str(ROOT / "demos" / "pendulum_a3c.py"), run_name="__main__")
+    assert got == [(Config(seed=3), True, False)] * 2
 
 
 def test_evaluate_prints_mean_and_deviation(a3c: Run, pendulum: Path) -> None:
@@ -219,5 +223,5 @@ def test_processes_have_one_thread_each_unless_more_are_asked_for(
     got = []
     monkeypatch.setattr(train, "train", lambda *arguments: got.append(arguments) or 0)
     assert cli.main(["train", "--seed", "3", "--processes", "3", *workers]) == 0
-    config = Config.for_env(**got[0][0])
-    assert (config.processes, config.workers) == (3, 2 if workers else 1)
+    config = got[0][0]
+    assert (config.processes, config.worker_count) == (3, 2 if workers else 1)
