@@ -22,7 +22,8 @@ from costly import ComputingInPython, Costly, SleepingLonger
 
 from a3c_tf.api import train
 from a3c_tf.config import Config
-from a3c_tf.distributed.parameter_server import GlobalNetwork, LocalNetworks
+from a3c_tf.distributed.local_networks import LocalNetworks
+from a3c_tf.distributed.parameter_server import GlobalNetwork
 from a3c_tf.environments.spaces import ActionSpec, ObservationSpec
 from a3c_tf.runs.tables import read_columns
 
@@ -33,7 +34,7 @@ EPISODE = 50
 SERVER = """
 import sys
 from a3c_tf.distributed import parameter_server
-print(cluster.serve("localhost:0"), flush=True)
+print(parameter_server.serve("localhost:0"), flush=True)
 sys.stdin.read()
 """
 

@@ -20,8 +20,9 @@ class ParameterServer:
 
     def __call__(self) -> int:
         from a3c_tf.distributed import machines
+        from a3c_tf.distributed.cluster_file import ClusterFile
 
-        machines.serve(machines.Spec.read(self.spec), self.allow_open_port)
+        machines.serve(ClusterFile.read(self.spec), self.allow_open_port)
         return exit_codes.DONE
 
 
@@ -38,10 +39,9 @@ class ClusterWorker:
 
     def __call__(self) -> int:
         from a3c_tf.distributed import machines
+        from a3c_tf.distributed.cluster_file import ClusterFile
 
-        result = machines.work(
-            machines.Spec.read(self.spec), self.task, self.resume, "lines" if self.verbose else "auto"
-        )
+        result = machines.work(ClusterFile.read(self.spec), self.task, self.resume, "lines" if self.verbose else "auto")
         if result:
             train.report(result)
         return exit_codes.DONE

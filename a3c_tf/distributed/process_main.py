@@ -1,4 +1,4 @@
-"""What a process runs that ``launcher`` starts: the parameter server, or workers.
+"""What a process runs that ``child_process`` starts: the parameter server, or workers.
 
 Until it is in its private network it must be of one thread, so nothing but the standard library is imported before.
 """
@@ -60,10 +60,11 @@ def _die_with(parent: int) -> None:
 
 
 def _serve(setup: dict[str, Any], preparation: dict[str, Any], env: bytes, pipes: list[Connection]) -> None:
-    """The parameter server: answers what the launcher asks of the global network."""
+    """The parameter server: answers what its parent asks of the global network."""
     pipe = pipes[0]
     pipe.send_bytes(b"entered:")
     from a3c_tf.distributed import parameter_server
+    from a3c_tf.distributed.packets import packet_from
 
     try:
         target = parameter_server.serve("localhost:0")
@@ -77,7 +78,7 @@ def _serve(setup: dict[str, Any], preparation: dict[str, Any], env: bytes, pipes
         if asked == b"read":
             answer = network.read().tobytes()
         elif asked == b"write":
-            network.write(parameter_server.packet_from(pipe.recv_bytes()))
+            network.write(packet_from(pipe.recv_bytes()))
         else:
             network.request_stop()
         pipe.send_bytes(b"done:" + answer)
@@ -117,4 +118,4 @@ class _Asking:
             self._pipe.send_bytes(json.dumps([kind, *what]).encode())
             return json.loads(self._pipe.recv_bytes())
         except (EOFError, OSError):
-            os._exit(1)  # the launcher is gone, and the run with it
+            os._exit(1)  # the parent is gone, and the run with it

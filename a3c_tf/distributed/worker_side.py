@@ -1,4 +1,4 @@
-"""Workers in a process of their own, away from the one that keeps the run: their networks, threads and failures."""
+"""Workers in a process of their own, away from the chief: their networks, threads and failures."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from a3c_tf.config import Config
-from a3c_tf.distributed.chief import RemoteLedger
-from a3c_tf.distributed.parameter_server import GlobalNetwork, LocalNetworks
+from a3c_tf.distributed.local_networks import LocalNetworks
+from a3c_tf.distributed.parameter_server import GlobalNetwork
+from a3c_tf.distributed.remote_ledger import RemoteLedger
 from a3c_tf.environments.environment import Environment
 from a3c_tf.environments.make import make_env
 from a3c_tf.environments.spaces import AnyActionSpec, ObservationSpec, specs_json
@@ -32,7 +33,7 @@ def work(
 ) -> None:
     """Join the run and run the ``workers``, each in a thread and with the one of ``asks`` that is its own.
 
-    A worker's failure is told to the keeper of the run, and to ``on_failure``.
+    A worker's failure goes to the chief, and to ``on_failure``.
     """
     envs = [make_env(config.env) for _ in workers]
     local = LocalNetworks(config, observations, actions, workers)
@@ -62,7 +63,7 @@ def _worker(
     welcome: dict[str, Any],
 ) -> Worker:
     ledger = RemoteLedger(ask, config, welcome["steps"], welcome["episodes"])
-    net = local.calls(index, network.pusher(index), network.pull, ledger.told)
+    net = local.calls(index, network.pusher(index), network.pull, ledger.on_pull)
     net.pull_global()  # the first call over the network takes longest
     return Worker(index, config, env, net, local.networks.learner(net, lambda: ledger.steps), ledger)
 
@@ -80,5 +81,5 @@ def _run(worker: Worker, ask: Ask, on_failure: Callable[[BaseException], Any]) -
 def failure(error: BaseException, place: str) -> tuple[str, str, str | None, str, bool]:
     """(type, message, traceback or None if the message says all, place, whether the server is lost) of an error."""
     text = "".join(traceback.format_exception(error)).rstrip()
-    told = isinstance(error, RunError) and error.__cause__ is None
-    return type(error).__name__, str(error), None if told else text, place, isinstance(error, tf.errors.OpError)
+    says_all = isinstance(error, RunError) and error.__cause__ is None
+    return type(error).__name__, str(error), None if says_all else text, place, isinstance(error, tf.errors.OpError)

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from a3c_tf.distributed import machines
+from a3c_tf.distributed.cluster_file import ClusterFile
 from a3c_tf.errors import UsageError
 from tests.faulty import ROOT, newest, rows, settings, tensors
 
@@ -104,15 +105,15 @@ def test_a_wrong_file_is_refused(tmp_path: Path, change: dict[str, Any], message
     path = write_spec(tmp_path, "127.0.0.1:2222")
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(UsageError, match=message):
-        machines.Spec.read(str(path))
+        ClusterFile.read(str(path))
 
 
 def test_the_run_id_holds_everything(tmp_path: Path) -> None:
     kinds: list[dict[str, Any]] = [{}, {"seed": 6}, {"run": "other"}]
-    ids = {machines.Spec.read(str(write_spec(tmp_path, "127.0.0.1:2222", **kind))).run_id for kind in kinds}
-    ids.add(machines.Spec.read(str(write_spec(tmp_path, "127.0.0.1:2223"))).run_id)
+    ids = {ClusterFile.read(str(write_spec(tmp_path, "127.0.0.1:2222", **kind))).run_id for kind in kinds}
+    ids.add(ClusterFile.read(str(write_spec(tmp_path, "127.0.0.1:2223"))).run_id)
     assert len(ids) == 4
-    again = machines.Spec.read(str(write_spec(tmp_path, "127.0.0.1:2222"))).run_id
+    again = ClusterFile.read(str(write_spec(tmp_path, "127.0.0.1:2222"))).run_id
     assert again in ids
     assert again.startswith("test-")
 
@@ -121,7 +122,7 @@ def test_the_run_id_holds_everything(tmp_path: Path) -> None:
 
 
 def test_the_server_is_not_opened_unasked(tmp_path: Path) -> None:
-    spec = machines.Spec.read(str(write_spec(tmp_path, f"127.0.0.1:{free_port()}")))
+    spec = ClusterFile.read(str(write_spec(tmp_path, f"127.0.0.1:{free_port()}")))
     with pytest.raises(UsageError, match="--allow-open-port") as raised:
         machines.serve(spec, allow_open_port=False)
     assert len(str(raised.value).splitlines()) == 2
@@ -130,7 +131,7 @@ def test_the_server_is_not_opened_unasked(tmp_path: Path) -> None:
 def test_no_server_at_the_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machines, "CONNECT_SECONDS", 2.0)
     port = free_port()
-    spec = machines.Spec.read(str(write_spec(tmp_path, f"127.0.0.1:{port}")))
+    spec = ClusterFile.read(str(write_spec(tmp_path, f"127.0.0.1:{port}")))
     before = time.monotonic()
     with pytest.raises(UsageError, match=f"parameter server 127.0.0.1:{port}: no run there after 2 s"):
         machines.work(spec, 1, False, "none")
@@ -142,7 +143,7 @@ def test_a_run_from_its_start_to_the_chiefs_end_and_whom_it_refuses(start: Start
     """One server sees, in turn: a port in use, another run, a wrong and a double task, a second chief, a lost chief."""
     address = f"127.0.0.1:{free_port()}"
     path = write_spec(tmp_path, address, max_episodes=FOR_EVER)
-    spec = machines.Spec.read(str(path))
+    spec = ClusterFile.read(str(path))
     ps = start(path, "ps", "--allow-open-port")
     chief, other = start(path, "worker", "--task", "0"), start(path, "worker", "--task", "1")
     until_rows(tmp_path / "run", 3, ps, chief, other, worker="W_1")
@@ -152,7 +153,7 @@ def test_a_run_from_its_start_to_the_chiefs_end_and_whom_it_refuses(start: Start
     stranger = tmp_path / "stranger"
     stranger.mkdir()
     with pytest.raises(UsageError, match=rf"parameter server {address}: belongs to {spec.run_id}, expected theirs-"):
-        machines.work(machines.Spec.read(str(write_spec(stranger, address, run="theirs"))), 1, False, "none")
+        machines.work(ClusterFile.read(str(write_spec(stranger, address, run="theirs"))), 1, False, "none")
     with pytest.raises(UsageError, match="--task 2: expected 0 to 1"):
         machines.work(spec, 2, False, "none")
     with pytest.raises(UsageError, match="there is a worker 1 already"):
@@ -176,7 +177,7 @@ def test_the_server_is_lost(start: Start, tmp_path: Path) -> None:
     ps.process.kill()
     code, told = chief.end(within=200)
     assert (code, told.count("\nerror: "), "Traceback" in told) == (1, 1, False), told
-    assert f"the parameter server at grpc://{path and machines.Spec.read(str(path)).ps} is lost" in told
+    assert f"the parameter server at grpc://{path and ClusterFile.read(str(path)).ps} is lost" in told
     code, told = other.end(within=200)
     assert (code, "the parameter server at" in told) == (1, True), told
     again = json.loads(path.read_text())

@@ -13,8 +13,12 @@ from a3c_tf.algorithms.build import build_graph
 from a3c_tf.algorithms.calls import NetCalls, worker_calls
 from a3c_tf.algorithms.returns import n_step_returns
 from a3c_tf.config import Config
-from a3c_tf.distributed.chief import Keeper, WorkerProcess
-from a3c_tf.distributed.parameter_server import GlobalNetwork, LocalNetworks, Mirror, pack, packet_of, unpack
+from a3c_tf.distributed.chief import Chief
+from a3c_tf.distributed.local_networks import LocalNetworks
+from a3c_tf.distributed.mirror import Mirror
+from a3c_tf.distributed.packets import pack, packet_of, unpack
+from a3c_tf.distributed.parameter_server import GlobalNetwork
+from a3c_tf.distributed.worker_process import WorkerProcess
 from a3c_tf.graph.session import Session
 from a3c_tf.graph.tf1 import tf
 from a3c_tf.training.counters import Counters
@@ -121,11 +125,12 @@ def test_three_batches_as_the_pytorch_original_through_the_server(connect: Conne
     steps = 0
     for i in range(3):
         batch = reference.batch(i)
-        v_s_ = 0.0 if batch["episode_end"] else here.calls.value(batch["next_observation"][None])[0][0, 0]
-        targets = n_step_returns(batch["rewards"], v_s_, config.gamma)
+        v_s_ = np.zeros(1) if batch["episode_end"] else here.calls.value(batch["next_observation"][None])[0]
+        rewards = np.array(batch["rewards"], np.float64).reshape(-1, 1)
+        targets = n_step_returns(rewards, np.full_like(rewards, config.gamma), v_s_)
         assert_near("value targets", targets, batch["value_targets"])
-        losses = here.calls.update_global_and_report(batch["observations"], batch["actions"], targets)
-        assert_near("loss", losses[0] + losses[1], batch["loss"])
+        report = here.calls.update_global_and_report(batch["observations"], batch["actions"], targets)
+        assert_near("loss", np.float64(report["loss/actor"] + report["loss/critic"]), batch["loss"])
         steps += len(targets)
         assert here.told[-1] == (steps, False)
         for name, value in here.global_weights().items():
@@ -225,14 +230,14 @@ def test_a_worker_that_claims_before_all_have_joined_waits_for_the_run_to_begin(
             self.answers.append((worker, answer))
 
     config = Config(processes=1, workers=2, max_episodes=None, max_steps=100)
-    keeper = Keeper(config, Network(), Mirrored(), "", 0, {})  # type: ignore[arg-type]
+    chief = Chief(config, Network(), Mirrored(), "", 0, {})  # type: ignore[arg-type]
     letters = Letters()
-    process = WorkerProcess(0, keeper, lambda: letters)  # type: ignore[arg-type, return-value]
+    process = WorkerProcess(0, chief, lambda: letters)  # type: ignore[arg-type, return-value]
     process.join()
     assert letters.answers == [(0, True), (1, True)]  # ready and ready: the claim is not answered yet
     ledger = Counters(None, 100, 0.9)
     ledger.worker_episodes = {}  # type: ignore[attr-defined]
-    keeper.open(ledger)  # type: ignore[arg-type]
+    chief.open(ledger)  # type: ignore[arg-type]
     letters.said.append((1, ["claim_episode"]))
     process._serve_once()
     assert sorted(letters.answers[2:]) == [(0, True), (1, True)]

@@ -109,9 +109,9 @@ def test_the_budget_is_exact_with_several_processes_of_several_threads(
 
 
 def test_the_settings_say_how_many() -> None:
-    assert Config(processes=2).workers == 1
-    assert Config().replace(processes=3).workers == 1
-    assert Config(processes=2, workers=4).replace(processes=3).workers == 4
+    assert Config(processes=2).worker_count == 1
+    assert Config().replace(processes=3).worker_count == 1
+    assert Config(processes=2, workers=4).replace(processes=3).worker_count == 4
     with pytest.raises(UsageError, match="processes = -1: expected a whole number from 0"):
         Config(processes=-1)
 
