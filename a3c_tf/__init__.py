@@ -19,7 +19,7 @@ _HOMES: dict[str, str] = {
     "train": "a3c_tf.api",
     "resume": "a3c_tf.api",
     "Result": "a3c_tf.training.trainer",
-    "load_policy": "a3c_tf.playing.evaluate",
+    "load_policy": "a3c_tf.playing.policy",
     "evaluate": "a3c_tf.playing.evaluate",
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from a3c_tf.config import Config
 from a3c_tf.distributed.processes import ProcessCrew
-from a3c_tf.runs.metrics import check_show
+from a3c_tf.runs.display import check_show
 from a3c_tf.training import trainer
 from a3c_tf.training.crew import Crew, ThreadCrew
 from a3c_tf.training.trainer import Result

@@ -148,7 +148,7 @@ class Config:
 
     @property
     def planned_steps(self) -> int | None:
-        """Steps that the budget comes to, as far as the settings tell; the learning rate's schedule runs over them."""
+        """Steps that the budget comes to, as far as the settings say; the learning rate's schedule runs over them."""
         by_episodes = (
             self.max_episodes * self.max_episode_steps if self.max_episodes and self.max_episode_steps else None
         )
@@ -176,23 +176,23 @@ class Config:
         changes: dict[str, Any] = {}
         free = {"processes", "restarts", "allow_open_port", *(["workers"] if "processes" in given else [])}
         for field, value in given.items():
-            here = getattr(self, field)
+            own = getattr(self, field)
             if field == "env" and callable(value):
-                here, changes[field] = here if callable(here) else value, value
+                changes[field] = value
                 if name_of(value) != self.env_name:
                     raise _different(field, self.env_name, name_of(value))
             elif field in ("max_episodes", "max_steps"):
-                if (here or math.inf) > (value or math.inf):
-                    raise _different(field, here, f"{value}: a smaller budget")
+                if (own or math.inf) > (value or math.inf):
+                    raise _different(field, own, f"{value}: a smaller budget")
                 changes[field] = value
             elif field in free:
                 changes[field] = value
-            elif value != here:
-                raise _different(field, here, value)
+            elif value != own:
+                raise _different(field, own, value)
         return self.replace(**changes)
 
     def to_json(self) -> str:
-        """The settings as JSON text; a callable environment stands there by its name."""
+        """The settings as JSON text; a callable environment is written as its name."""
         return json.dumps({**dataclasses.asdict(self.replace(env=self.env_name))}, indent=1) + "\n"
 
     @classmethod

@@ -161,7 +161,8 @@ def run_one(config: Config, out: Path, plays: int) -> Path:
             raise UsageError(f"{folder}: holds a run with other settings; name another --out")
         return folder
     from a3c_tf.api import train
-    from a3c_tf.playing.evaluate import evaluate, load_policy
+    from a3c_tf.playing.evaluate import evaluate
+    from a3c_tf.playing.policy import load_policy
 
     with tempfile.TemporaryDirectory(dir=out, prefix="unfinished-") as unfinished:
         run = Path(unfinished) / "run"

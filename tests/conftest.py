@@ -171,13 +171,11 @@ def switch_threads_at(request: pytest.FixtureRequest) -> Iterator[Callable[[str]
 
 
 @pytest.fixture(autouse=True)
-def signals_put_back() -> Iterator[None]:
-    """For what a program does to its process when it is run within the tests'."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.getsignal(number) for number in numbers]
-    yield
-    for number, handler in zip(numbers, before, strict=True):
-        signal.signal(number, handler)
+def own_signal_handlers() -> None:
+    """Python's own, whatever a program that an earlier test or a module's fixture ran in this process has left."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 
 HEADER = "wall_time,global_step,episode,worker,episode_return,running_return,episode_length\n"

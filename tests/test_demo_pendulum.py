@@ -60,7 +60,6 @@ WRONG = {
 SMALL = ["--workers", "1", "--episodes", "1"]
 
 
-@pytest.mark.usefixtures("signals_put_back")
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_input_is_one_line_and_exit_2(
     case: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -9,7 +9,6 @@ import itertools
 import re
 import runpy
 import shlex
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,10 +65,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder])
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)}
     yield tmp_path
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
     sys.modules.pop("thermostat", None)
 
 

@@ -187,7 +187,7 @@ class WorkerACNet(LearningACNet):
     =====================  =============================================================================
     update_a_op            pushes the actor's gradients to the global network
     update_c_op            pushes the critic's; with ``joint_loss`` the same operation
-    pull_a_params_op       an operation for each of the actor's variables: copies the global one's here
+    pull_a_params_op       an operation for each of the actor's variables: copies the global one's value to it
     pull_c_params_op       the same for the critic
     pull_op                all that is pulled, a copy of the observations' statistics among them
     push_then_pull_op      pushes all that is pushed, then pulls

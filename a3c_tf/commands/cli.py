@@ -1,4 +1,4 @@
-"""``a3c-tf``: the commands, and help that is there at once. What a command needs is imported when it runs."""
+"""``a3c-tf``: the commands, and their help, which appears at once. What a command needs is imported when it runs."""
 
 from __future__ import annotations
 

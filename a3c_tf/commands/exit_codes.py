@@ -85,7 +85,7 @@ def _interrupted() -> int:
 
 
 def _nobody_reads() -> bool:
-    """Whether stdout is a pipe with no reader; then nothing more is written there."""
+    """Whether stdout is a pipe with no reader; then nothing more is written to it."""
     out = select.poll()
     out.register(sys.stdout.fileno(), 0)
     closed = any(event & (select.POLLERR | select.POLLHUP) for _, event in out.poll(0))

@@ -40,7 +40,8 @@ class Evaluate:
     """show the episodes in a window"""
 
     def __call__(self) -> int:
-        from a3c_tf.playing.evaluate import evaluate, load_policy
+        from a3c_tf.playing.evaluate import evaluate
+        from a3c_tf.playing.policy import load_policy
 
         search_here(self.env)
         policy = load_policy(self.run, _which(self.best, self.last))
@@ -114,11 +115,12 @@ class Video:
     def __call__(self) -> int:
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame then looks for no screen
         search_here(self.env)
+        from a3c_tf.playing.policy import load_policy
         from a3c_tf.playing.video import film
 
         target = Path(self.output) if self.output else Path(self.run) / "video.mp4"
-        which = _which(self.best, self.last)
-        returns = film(self.run, target, self.episodes, self.seed, self.sample, which, self.env)
+        policy = load_policy(self.run, _which(self.best, self.last))
+        returns = film(policy, target, self.env, self.episodes, self.seed, self.sample).returns
         print(f"video: {target} (return {', '.join(f'{r:.1f}' for r in returns)})")
         return exit_codes.DONE
 
@@ -151,7 +153,7 @@ def run(name: str, summary: str, arguments: Sequence[str]) -> int:
 
 
 def _pendulum_policy(run: str) -> Any:
-    from a3c_tf.playing.evaluate import load_policy
+    from a3c_tf.playing.policy import load_policy
 
     policy = load_policy(run)
     if env_key(policy.config.env) != "Pendulum-v1":

@@ -1,7 +1,7 @@
 """What the chief and the workers of other processes say to each other, and what can happen on the way.
 
-A worker asks and waits for the answer, in JSON: may it run an episode, may it take steps, here is a finished
-episode. Weights and gradients do not pass here but through the parameter server.
+A worker asks in JSON, and waits for the answer: it claims an episode, claims steps, reports a finished episode.
+Weights and gradients take another way, through the parameter server.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from a3c_tf.training.threads import EndedByForceError
 
 
 class WorkerError(RunError):
-    """A worker in another process failed; its traceback there is the cause."""
+    """A worker in another process failed; its traceback in that process is the cause."""
 
 
 class RemoteError(Exception):

@@ -56,7 +56,7 @@ class Chief:
     def welcome(self, hello: dict[str, Any]) -> dict[str, Any]:
         """What a process that joins must know. Raises ``RunError`` if its environment is another."""
         if hello["specs"] != self._specs:
-            raise RunError(f"a worker process has another environment: {hello['specs']} there, {self._specs} here")
+            raise RunError(f"a worker process has another environment: expected {self._specs}, got {hello['specs']}")
         episodes = dict(self._episodes)
         return {"target": self.network.target, "seed": self.config.seed, "steps": self._before, "episodes": episodes}
 

@@ -102,7 +102,7 @@ class PipeChannel:
         self.child.kill()
 
     def where_it_hangs(self) -> str:
-        self.child.kill(signal.SIGABRT)  # faulthandler tells it on stderr, which is ours
+        self.child.kill(signal.SIGABRT)  # faulthandler writes the stack to stderr, which is ours
         return "; where, stands above"
 
 

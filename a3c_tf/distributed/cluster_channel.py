@@ -51,9 +51,7 @@ class ClusterNetwork:
         if self._reported:
             raise ServerGoneError
         self._reported = True
-        raise ServerLostError(
-            f"the parameter server at {self.target} is lost ({type(error).__name__}); the run ends here"
-        )
+        raise ServerLostError(f"the parameter server at {self.target} is lost ({type(error).__name__}); the run ends")
 
 
 class MailboxChannel:
@@ -106,7 +104,7 @@ class MailboxChannel:
                 time.sleep(0.2)
 
     def end(self) -> None:
-        """It ends by itself when it is told no, or that it was given up."""
+        """It ends by itself when the answer is no, or that it was given up."""
 
     def where_it_hangs(self) -> str:
         return " or is out of reach"

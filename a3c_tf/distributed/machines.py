@@ -145,7 +145,7 @@ class ClusterCrew(ProcessCrew):
         self._cluster, self._mailboxes = cluster, mailboxes
 
     def check(self, config: Config) -> None:
-        """Nothing is opened here."""
+        """Opens nothing: the other machines have the environments."""
 
     def open(self, config: Config, closing: contextlib.ExitStack) -> Spaces:
         spaces = self._prepare(config, closing)

@@ -1,6 +1,6 @@
 """Mailboxes on the parameter server, over which the chief and the workers of other machines talk.
 
-Only the parameter server listens. What is said lies in variables there, which both sides look into.
+Only the parameter server listens. Messages lie in variables on it, which both sides read.
 """
 
 from __future__ import annotations

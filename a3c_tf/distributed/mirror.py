@@ -1,4 +1,4 @@
-"""A copy of the parameter server's state in the graph of the chief, who saves and evaluates it there."""
+"""A copy of the parameter server's state in the graph of the chief, which saves and evaluates it."""
 
 from __future__ import annotations
 

@@ -35,10 +35,10 @@ def enter_new() -> None:
 
 def join(process: int) -> None:
     """Enter the network namespace of another process. Raises ``OSError``."""
-    here, there = Path("/proc/self/ns"), Path(f"/proc/{process}/ns")
+    own, other = Path("/proc/self/ns"), Path(f"/proc/{process}/ns")
     for kind in ("user", "net"):
-        if (here / kind).readlink() != (there / kind).readlink():
-            descriptor = os.open(there / kind, os.O_RDONLY)
+        if (own / kind).readlink() != (other / kind).readlink():
+            descriptor = os.open(other / kind, os.O_RDONLY)
             try:
                 _call("setns", descriptor, 0)
             finally:
@@ -46,7 +46,7 @@ def join(process: int) -> None:
 
 
 def refusal() -> str | None:
-    """Why a process of ours cannot have a network of its own here; None if it can."""
+    """Why a process of ours cannot have a network of its own; None if it can."""
     tried = subprocess.run([sys.executable, "-I", __file__], capture_output=True, text=True)
     return None if tried.returncode == 0 else (tried.stderr.strip().splitlines() or ["?"])[-1]
 

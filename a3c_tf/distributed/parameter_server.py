@@ -49,7 +49,7 @@ def serve(address: str) -> str:
 class GlobalNetwork:
     """``Global_Net``, the optimizers' statistics and the count of steps, on the server behind ``target``.
 
-    Everybody builds the same graph; the variables are the server's, shared by all sessions there. A call
+    Everybody builds the same graph; the variables are the server's, shared by all its sessions. A call
     that takes longer than ``timeout`` seconds raises ``tf.errors.OpError``.
 
     ``push_and_pull`` takes a local network's packet and returns one of parameters, ``pull`` only returns it.

@@ -38,7 +38,7 @@ def main(descriptors: Sequence[str]) -> None:
         env = pipes[0].recv_bytes()
         (_serve if setup["role"] == "ps" else _work)(setup, preparation, env, pipes)
     except (EOFError, BrokenPipeError, ConnectionResetError):
-        os._exit(1)  # nobody is there any more
+        os._exit(1)  # nobody listens any more
     sys.stderr.flush()
     os._exit(0)  # a session of a server that is gone would be closed for ever
 

@@ -74,4 +74,4 @@ class ServerProcess:
                 self.child.process.wait(timeout=1)
             code = self.child.process.poll()
             how = f"does not answer at {self.target}" if code is None else self.child.how_it_ended()
-            raise ServerLostError(f"the parameter server (process {self.child.process.pid}) {how}; the run ends here")
+            raise ServerLostError(f"the parameter server (process {self.child.process.pid}) {how}; the run ends")

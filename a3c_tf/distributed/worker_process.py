@@ -182,7 +182,7 @@ class WorkerProcess:
         raise WorkerError(f"{kind}: {message}") from RemoteError(text)
 
     def _wait_for_the_servers_end(self, message: str) -> None:
-        """Whoever sees the server end tells of it, once; this raises only if nobody does."""
+        """Whoever sees the server end reports it, once; this raises only if nobody does."""
         deadline = time.monotonic() + STOP_SECONDS
         while time.monotonic() < deadline and not self._should_stop():
             self._chief.network.check()

@@ -39,11 +39,16 @@ def work(
     local = LocalNetworks(config, observations, actions, workers)
     welcome = asks[0]("hello", {"specs": specs_json(envs[0].observation_spec, envs[0].action_spec)})
     network = GlobalNetwork(welcome["target"], config, observations, actions, CALL_SECONDS)
+
+    def joined(index: int, env: Environment, ask: Ask) -> Worker:
+        ledger = RemoteLedger(ask, config, welcome["steps"], welcome["episodes"])
+        net = local.calls(index, network.pusher(index), network.pull, ledger.on_pull)
+        net.pull_global()  # the first call over the network takes longest
+        return Worker(index, config, env, net, local.networks.learner(net, lambda: ledger.steps), ledger)
+
     threads = [
-        threading.Thread(
-            target=_run, args=(_worker(config, i, env, local, network, ask, welcome), ask, on_failure), daemon=True
-        )
-        for i, env, ask in zip(workers, envs, asks, strict=True)
+        threading.Thread(target=_run, args=(joined(index, env, ask), ask, on_failure), daemon=True)
+        for index, env, ask in zip(workers, envs, asks, strict=True)
     ]
     for thread in threads:
         thread.start()
@@ -51,21 +56,6 @@ def work(
         thread.join()
     for env in envs:
         env.close()
-
-
-def _worker(
-    config: Config,
-    index: int,
-    env: Environment,
-    local: LocalNetworks,
-    network: GlobalNetwork,
-    ask: Ask,
-    welcome: dict[str, Any],
-) -> Worker:
-    ledger = RemoteLedger(ask, config, welcome["steps"], welcome["episodes"])
-    net = local.calls(index, network.pusher(index), network.pull, ledger.on_pull)
-    net.pull_global()  # the first call over the network takes longest
-    return Worker(index, config, env, net, local.networks.learner(net, lambda: ledger.steps), ledger)
 
 
 def _run(worker: Worker, ask: Ask, on_failure: Callable[[BaseException], Any]) -> None:

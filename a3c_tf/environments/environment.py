@@ -14,7 +14,7 @@ Answer = tuple[np.ndarray, float, bool, bool]
 """(observation, reward, terminated, truncated)"""
 _FORM = "(observation, reward, terminated, truncated, info)"
 _FLAGS = {False: False, True: True}
-"""by what an environment answers: NumPy's bool and 0 or 1 are found here too"""
+"""by what an environment answers: NumPy's bool and 0 or 1 are found too"""
 
 
 class WrongAnswerError(RunError, ValueError):

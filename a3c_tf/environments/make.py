@@ -19,7 +19,7 @@ from a3c_tf.environment_names import RESERVED_PREFIXES, name_of
 from a3c_tf.environments.environment import Environment
 from a3c_tf.errors import UsageError
 
-# Wrappers that the libraries put around every environment. Their checks are made here once, their
+# Wrappers that the libraries put around every environment. Their checks are made once by ours, their
 # step costs more than a cheap environment's own, and the time limit is kept as a number.
 _STANDARD_WRAPPERS = ("OrderEnforcing", "PassiveEnvChecker", "TimeLimit")
 _log = logging.getLogger("a3c_tf")
@@ -55,14 +55,14 @@ def make_env(env: str | Callable[..., Any], render_mode: str | None = None) -> E
 def _from_library(library: str, env_id: str, render_mode: str | None) -> Environment:
     module = _import_library(library)
     try:
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             mode = {"render_mode": render_mode} if render_mode else {}
             raw = module.make(env_id, disable_env_checker=True, **mode)
     except module.error.Error as error:
         raise UsageError(f"environment {env_id!r}: {library} says: {_one_line(error)}") from None
     except ImportError as error:
         raise UsageError(f"environment {env_id!r} needs a package that is not installed: {error}") from None
-    for warning in told:  # those of an environment that could not be made only repeat the error
+    for warning in caught:  # those of an environment that could not be made only repeat the error
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return Environment(*_unwrapped(raw, env_id), render_mode is not None)
 
@@ -111,7 +111,7 @@ def _import_module(name: str, env: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # it is there, and needs another
+            raise  # it was found, and needs another
     except (ValueError, TypeError):
         pass  # no module can have such a name
     if Path(top).is_dir() or Path(f"{top}.py").is_file():

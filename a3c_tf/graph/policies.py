@@ -19,7 +19,7 @@ class NormalPolicy:
     ``hidden`` is the actor's last hidden layer [B, H]. Built inside the scope ``actor``, it makes the
     heads mu (tanh) and sigma (softplus); ``distribution`` wraps them to actions. Source: Mnih et al.
     2016, section 9 (Continuous Action Control), which puts softplus on the variance; the original
-    puts it on the standard deviation, as here.
+    puts it on the standard deviation, as this one does.
     """
 
     def __init__(self, hidden: Tensor, space: ActionSpec) -> None:

@@ -1,4 +1,4 @@
-"""Playing a trained policy: load it, measure it, and keep the best one while training."""
+"""Plays a policy over many episodes, side by side, and measures its returns."""
 
 from __future__ import annotations
 
@@ -7,29 +7,18 @@ import dataclasses
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from a3c_tf.algorithms.build import Graph, Networks
 from a3c_tf.config import Config
 from a3c_tf.environments.environment import Environment
 from a3c_tf.environments.make import make_env
-from a3c_tf.environments.spaces import AnyActionSpec, ObservationSpec
 from a3c_tf.errors import UsageError
-from a3c_tf.graph import sync
-from a3c_tf.graph.session import Session
-from a3c_tf.graph.tf1 import quiet_deprecations, tf
-from a3c_tf.records import RunState
-from a3c_tf.runs import checkpoint
-from a3c_tf.runs.files import writing
-from a3c_tf.runs.folder import RunFolder, read_spaces
-from a3c_tf.runs.tables import begin, cut_back, read_columns
+from a3c_tf.playing.policy import Policy
 
 Act = Callable[[np.ndarray], np.ndarray]
 """observations [K, …] float32 → actions [K, N_A] within the bounds, or numbers of discrete ones [K, 1]"""
-_SCORE = "mean_return"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,71 +38,6 @@ class Evaluation:
     def deviation(self) -> float:
         """Standard deviation over the episodes."""
         return float(self.returns.std())
-
-
-class SavedPolicy(NamedTuple):
-    """Where a run keeps a policy, and what it needs to be played."""
-
-    config: Config
-    observations: ObservationSpec
-    actions: AnyActionSpec
-    folder: Path
-    """folder of its weights"""
-
-
-class Policy:
-    """A trained policy: ``policy(observation)`` is the action, as the environment's spaces have it.
-
-    The mean action (of discrete ones the most likely, an int) by default; with ``rng`` (a
-    ``numpy.random.Generator``) a sample. Any thread may call.
-    """
-
-    def __init__(self, saved: SavedPolicy) -> None:
-        self.config, self.folder = saved.config, saved.folder
-        self._observations, self._actions = saved.observations, saved.actions
-        graph = tf.Graph()
-        with graph.as_default(), graph.device("/cpu:0"), quiet_deprecations():
-            net = Networks(saved.config, saved.observations, saved.actions).acting_net()
-        self._session = Session(graph)
-        checkpoint.load_weights(saved.folder, net.params, self._session)
-        self._mode = self._session.call([net.policy.mode], [net.s])
-        self._value = self._session.call([net.v], [net.s])
-        self._sample = self._session.call([net.A], [net.s, net.noise])
-
-    def __call__(self, observation: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray | int:
-        batch = np.asarray(observation, np.float32).reshape(1, *self._observations.shape)
-        return self._actions.to_raw(self.act(batch, rng)[0])
-
-    def act(self, observations: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
-        """Actions for observations [K, …], as ``Act`` says."""
-        if rng is None:
-            return self._mode(observations)[0]
-        noise = rng.standard_normal((len(observations), self._actions.size), np.float32)
-        return self._sample(observations, noise)[0]
-
-    def value(self, observations: np.ndarray) -> np.ndarray:
-        """The critic's values [K] of observations [K, …] float32, in rewards as the learner sees them."""
-        return self._value(observations)[0][:, 0]
-
-
-def load_policy(run: str | Path, which: str | None = None) -> Policy:
-    """The policy of a run folder: the best one kept, else the last; ``which`` asks for ``best`` or ``last``.
-
-    No environment is needed. Raises ``UsageError`` if the folder is no run or has no such policy.
-    """
-    return Policy(saved_policy(run, which))
-
-
-def saved_policy(run: str | Path, which: str | None = None) -> SavedPolicy:
-    """Find the policy that ``load_policy`` loads; raises as that does."""
-    folder = RunFolder(Path(run))
-    if not (folder.config.is_file() and folder.spaces.is_file()):
-        raise UsageError(f"{run}: expected the folder of a run, with config.json and spaces.json")
-    if which not in (None, "best", "last"):
-        raise UsageError(f"which = {which!r}: expected 'best', 'last' or None")
-    best = bool(checkpoint.find_checkpoints(folder.best)) if which is None else which == "best"
-    specs = read_spaces(folder)
-    return SavedPolicy(Config.read(folder.config), *specs, folder.best if best else folder.checkpoints)
 
 
 def evaluate(
@@ -162,7 +86,7 @@ def _prepare_window() -> None:
 
 @contextlib.contextmanager
 def drawing() -> Iterator[None]:
-    """Around what draws: a missing package or screen, which gym's environments find out late, is told in a line."""
+    """Around what draws: a missing package or screen, which gym's environments find late, is a ``UsageError``."""
     try:
         yield
     except Exception as error:
@@ -205,59 +129,3 @@ def play(
         playing = still
         watch()
     return Evaluation(returns, steps)
-
-
-class BestKeeper:
-    """Evaluates the global policy now and then and keeps the best one in ``best/``.
-
-    It acts on a local network of its own, so what it measures is what it saves, while the workers go on.
-    Its starts are seeds that no worker uses. Adds ops to the graph, so it is made before that is finalized.
-    """
-
-    def __init__(
-        self, run: RunFolder, graph: Graph, session: Session, envs: list[Environment], state: RunState
-    ) -> None:
-        self._run, self._session, self._envs, self._config = run, session, envs, graph.networks.config
-        with graph.graph.as_default(), graph.graph.device("/cpu:0"), quiet_deprecations():
-            net = graph.networks.acting_net("Evaluation")
-            with tf.name_scope("sync"):
-                pull_op = sync.pull(net, graph.global_net)
-            names = [v.op.name for v in graph.global_net.params]
-            # its score is saved with a policy, so that neither is ever without the other
-            score = tf.get_variable(_SCORE, [], tf.float64, trainable=False, use_resource=True)
-            self._score = tf.placeholder(tf.float64, [])
-            self._set_score = score.assign(self._score, read_value=False)
-            self._saver = checkpoint.WeightSaver(run.best, [*names, _SCORE], [*net.params, score])
-        self._pull = session.call([], [], pull_op)
-        self._mode = session.call([net.policy.mode], [net.s])
-        sequence = np.random.SeedSequence([self._config.seed or 0, 2**31])  # no worker has this number
-        self._seeds = [int(seed >> 1) for seed in sequence.generate_state(len(envs))]
-        self._go_on_from(state)
-
-    def _go_on_from(self, state: RunState) -> None:
-        """Evaluations after ``state`` are cut off: they will be made again."""
-        begin(self._run.evaluations, ("global_step", "mean_return", "deviation", "evaluation_steps"))
-        cut_back(self._run.evaluations, "evaluation_steps", state.evaluation_steps)
-        self.evaluated_at = max(read_columns(self._run.evaluations, "mean_return")["global_step"], default=-1)
-        kept = checkpoint.read_newest(self._run.best)
-        self._best = -np.inf if kept is None else float(kept[_SCORE])
-
-    def evaluate(self, global_step: int, steps_before: int, should_stop: Callable[[], bool]) -> int | None:
-        """Measure the policy as it is now, and save it if it is the best so far.
-
-        ``steps_before`` are the environment steps of all evaluations before; returns them with this one's,
-        or None if it had to stop.
-        """
-        self._pull()
-        played = play(lambda s: self._mode(s)[0], self._envs, self._seeds, self._config, should_stop)
-        if should_stop():
-            return None
-        steps = steps_before + played.steps
-        if played.mean >= self._best:  # of equals the later, trained with smaller steps
-            self._session.run(self._set_score, {self._score: played.mean})
-            self._saver.save(self._session, global_step)
-            self._best = played.mean
-        with writing(self._run.evaluations), self._run.evaluations.open("a", encoding="utf-8") as file:
-            file.write(f"{global_step},{played.mean!r},{played.deviation!r},{steps}\n")
-        self.evaluated_at = global_step
-        return steps

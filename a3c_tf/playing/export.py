@@ -11,7 +11,7 @@ from a3c_tf.errors import UsageError
 from a3c_tf.graph.policies import CategoricalPolicy, NormalPolicy
 from a3c_tf.graph.session import Session
 from a3c_tf.graph.tf1 import quiet_deprecations, tf
-from a3c_tf.playing.evaluate import saved_policy
+from a3c_tf.playing.policy import saved_policy
 from a3c_tf.runs import checkpoint
 
 

@@ -11,48 +11,44 @@ import numpy as np
 
 from a3c_tf.environments.make import make_env
 from a3c_tf.errors import UsageError
-from a3c_tf.playing.evaluate import drawing, load_policy, play
+from a3c_tf.playing.evaluate import Evaluation, drawing, play
+from a3c_tf.playing.policy import Policy
 
 
 def film(
-    run: str | Path,
+    policy: Policy,
     target: str | Path,
+    env: str | Callable[[], Any] | None = None,
     episodes: int = 1,
     seed: int = 0,
     sample: bool = False,
-    which: str | None = None,
-    env: str | Callable[[], Any] | None = None,
-) -> list[float]:
-    """Play ``episodes`` episodes of the policy of ``run`` into ``target``, an .mp4 or a .gif; returns their returns.
+) -> Evaluation:
+    """Play ``episodes`` episodes of ``policy`` into ``target``, an .mp4 or a .gif.
 
-    The k-th episode starts from ``env.reset(seed=seed + k)``; ``sample`` plays samples in place of the mean
-    action; ``which`` is as of ``load_policy``, ``env`` as of ``evaluate``. Raises ``UsageError`` for an
-    environment that gives no pictures, a file of another kind or in no folder, and packages that are missing.
+    ``env``, ``seed`` and ``sample`` are as of ``evaluate``. Raises ``UsageError`` for an environment that gives
+    no pictures, a file of another kind or in no folder, and packages that are missing.
     """
     path = Path(target)
     if path.suffix not in (".mp4", ".gif"):
         raise UsageError(f"video {target}: expected a name that ends in .mp4 or .gif")
     if episodes < 1:
         raise UsageError(f"episodes = {episodes}: expected a whole number of at least 1")
-    policy = load_policy(run, which)
     rng = np.random.default_rng(seed) if sample else None
-    returns: list[float] = []
     made = make_env(env or policy.config.env, "rgb_array")
     try:
         with drawing():
             made.reset(seed)
-            made.render()  # what cannot be filmed is told before a file is begun
+            made.render()  # what cannot be filmed is refused before a file is begun
         with _written(path, made.frames_per_second) as writer:
 
             def watch() -> None:
                 writer.append_data(made.render())
 
-            for each in range(seed, seed + episodes):
-                played = play(lambda s: policy.act(s, rng), [made], [each], policy.config, watch=watch)
-                returns.extend(played.returns)
+            seeds = range(seed, seed + episodes)
+            played = [play(lambda s: policy.act(s, rng), [made], [s], policy.config, watch=watch) for s in seeds]
     finally:
         made.close()
-    return returns
+    return Evaluation(np.concatenate([each.returns for each in played]), sum(each.steps for each in played))
 
 
 @contextlib.contextmanager

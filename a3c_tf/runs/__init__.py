@@ -1,1 +1,1 @@
-"""The run folder: what is written there and read back, from settings and checkpoints to curves."""
+"""The run folder: what is written and read back, from settings and checkpoints to curves."""

@@ -131,16 +131,14 @@ class Checkpointer:
             self._session.run(self._give)
             self._saved = self._state
             return self._state
-        raise UsageError(f"{self._folder}: no readable checkpoint here; start a new run in another folder")
+        raise UsageError(f"{self._folder}: no readable checkpoint; start a new run in another folder")
 
     def _check_network(self, prefix: Path, tensors: dict[str, Any]) -> None:
         found = {name: _form(getattr(tensor, "dtype", object), np.shape(tensor)) for name, tensor in tensors.items()}
         for name in sorted(set(found) | set(self._forms)):
-            there, here = found.get(name, "absent"), self._forms.get(name, "absent")
-            if there != here:
-                raise UsageError(
-                    f"{prefix}: of another network or environment: {name} is {there} there and {here} here"
-                )
+            expected, got = self._forms.get(name, "none"), found.get(name, "none")
+            if got != expected:
+                raise UsageError(f"{prefix}: of another network or environment: {name}: expected {expected}, got {got}")
 
 
 def _form(dtype: Any, shape: Any) -> str:
@@ -176,12 +174,12 @@ def load_weights(folder: Path, variables: list[Any], session: Session) -> None:
     """
     tensors = read_newest(folder)
     if tensors is None:
-        raise UsageError(f"{folder}: no readable checkpoint here; expected the folder of a run that has saved one")
+        raise UsageError(f"{folder}: no readable checkpoint; expected the folder of a run that has saved one")
     for variable in variables:
         name = variable.op.name
-        there, here = (np.shape(tensors[name]) if name in tensors else "absent"), tuple(variable.shape.as_list())
-        if there != here:
-            raise UsageError(f"{folder}: of another network: {name} is {there} there and {here} here")
+        expected, got = tuple(variable.shape.as_list()), np.shape(tensors[name]) if name in tensors else "none"
+        if got != expected:
+            raise UsageError(f"{folder}: of another network: {name}: expected {expected}, got {got}")
         session.run(variable.initializer, {variable.initializer.inputs[1]: tensors[name]})
 
 

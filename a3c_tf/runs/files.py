@@ -18,7 +18,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def half_written(path: Path) -> Path:
-    """Where ``written_whole`` has the new file until it is whole; a kill may leave it there."""
+    """Where ``written_whole`` has the new file until it is whole; a kill may leave it behind."""
     return path.with_name(f".{path.name}.new")
 
 

@@ -1,4 +1,4 @@
-"""The run folder: where a run's files are, who may write there, and the refusal to touch what is not a run's."""
+"""The run folder: where a run's files are, who may write them, and the refusal to touch what is not a run's."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RunFolder:
 
     @classmethod
     def of(cls, path: str | Path) -> RunFolder:
-        """The folder of a run that is there. Raises ``UsageError`` if it is none."""
+        """The folder of a run that exists. Raises ``UsageError`` if it is none."""
         run = cls(Path(path))
         if not run.config.is_file():
             raise UsageError(f"run folder {path}: expected the folder of a run, with a config.json; there is none")
@@ -99,7 +99,7 @@ def new_run(config: Config) -> Iterator[RunFolder]:
 
 @contextlib.contextmanager
 def existing_run(path: str | Path) -> Iterator[RunFolder]:
-    """Hold the folder of a run that is to go on; what a kill left half written there is removed.
+    """Hold the folder of a run that is to go on; what a kill left half written is removed.
 
     Raises ``UsageError`` if it is none, is held by another, or holds links: nothing elsewhere is written.
     """

@@ -98,7 +98,7 @@ def show(path: str | Path) -> None:
 
     plt.figure(figsize=(8, 4.5))
     if plt.get_backend().lower() == "agg":  # what is left where no window can be opened
-        _log.warning("no window can be opened here: there is no screen, or no package that draws on it; see %s", path)
+        _log.warning("no window can be opened: there is no screen, or no package that draws on it; see %s", path)
         return
     plt.imshow(plt.imread(path))
     plt.axis("off")

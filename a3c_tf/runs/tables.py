@@ -38,7 +38,7 @@ def begin(path: Path, columns: tuple[str, ...]) -> None:
 
 
 def cut_back(path: Path, column: str, last: float) -> int:
-    """Keep the whole rows in which ``column`` is at most ``last``; the rest will be told again. Returns their number.
+    """Keep the whole rows in which ``column`` is at most ``last`` and cut off the rest. Returns their number.
 
     Raises ``UsageError`` if the file is no such table.
     """

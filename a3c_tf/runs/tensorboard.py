@@ -17,7 +17,7 @@ from a3c_tf.runs.files import writing
 from a3c_tf.runs.folder import RunFolder
 
 SCALARS_SECONDS = 0.25
-"""time between two reports on the learner: written for each episode, they would cost more than they tell"""
+"""time between two reports on the learner: written for each episode, they would cost more than they show"""
 HISTOGRAMS_SECONDS = 30.0
 _WRITE_ERRORS = (OSError, tf.errors.OpError, LookupError, RuntimeError)
 """what a FileWriter raises if the disk is full or gone depends on the system's error number"""
@@ -44,7 +44,7 @@ class Events:
         with self._writing(), tf.Graph().as_default():
             self._writer = tf.summary.FileWriter(str(run.path), flush_secs=10, filename_suffix=_suffix(run))
             self._writer.add_event(tf.Event(graph_def=graph_def.SerializeToString(), wall_time=time.time()))
-            if steps:  # TensorBoard then drops what earlier files told of later steps
+            if steps:  # TensorBoard then drops what earlier files have of later steps
                 self._writer.add_session_log(tf.SessionLog(status=tf.SessionLog.START), steps + 1)
             self._writer.add_summary(tf.Summary(value=[_settings_page(config)]), steps)
             self._add_histograms(steps)
@@ -99,13 +99,13 @@ class Events:
 
 
 def _suffix(run: RunFolder) -> str:
-    """What tells this file's name from those of the run that were begun within the same second, and sorts after."""
+    """Ends this file's name: it differs from those begun within the same second, and sorts after them."""
     earlier = len(list(run.path.glob("events.out.tfevents.*")))
     return f".{earlier:04}" if earlier else ""
 
 
 def _histogram(tag: str, numbers: np.ndarray) -> Any:
-    """Made here, so that the graph holds no summary operations."""
+    """Made in Python, so that the graph holds no summary operations."""
     counts, edges = np.histogram(numbers, bins=30)
     histogram = tf.HistogramProto(
         min=numbers.min(),

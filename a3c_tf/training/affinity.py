@@ -1,7 +1,7 @@
 """Keeps the workers of a cheap environment together on one CPU.
 
 Every session call hands the interpreter lock over and takes it back. While another worker waits for it on
-another CPU, each time that CPU must be woken and the data moved there, and two workers are slower than
+another CPU, each time that CPU must be woken and the data moved to it, and two workers are slower than
 one. On one CPU the lock goes on when the kernel changes threads, and eight workers are no slower than one.
 It should change them when one has to wait, not whenever another could go on: SCHED_BATCH says so.
 An environment whose steps take long may do without the lock meanwhile; it keeps all CPUs.
@@ -150,7 +150,7 @@ class TimedEnvironment:
 
 
 def _idle_seconds() -> dict[int, float]:
-    """How long each CPU has been idle since the machine was started; empty where Linux does not tell."""
+    """How long each CPU has been idle since the machine was started; empty where Linux does not say."""
     if not hasattr(os, "sched_setaffinity"):
         return {}
     try:

@@ -37,7 +37,7 @@ class Crew(Protocol):
     """How workers run. The trainer calls these in this order."""
 
     def check(self, config: Config) -> None:
-        """Raises ``UsageError`` if they cannot be had here, before anything is written or started."""
+        """Raises ``UsageError`` if they cannot run on this machine, before anything is written or started."""
 
     def open(self, config: Config, closing: contextlib.ExitStack) -> Spaces:
         """Make environments, processes, connections; they end with ``closing``. Returns the environments' spaces."""
@@ -46,7 +46,7 @@ class Crew(Protocol):
         """Get ready to run, from where the training stands."""
 
     def tasks(self, ledger: Ledger) -> Sequence[Task]:
-        """What runs the workers, each in a thread of its own; they claim from the ledger and hand in there."""
+        """What runs the workers, each in a thread of its own; they claim from the ledger and report to it."""
 
     def look_after(self) -> None:
         """Called every 0.1 s while the tasks run."""

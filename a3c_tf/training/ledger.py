@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable
 
 from a3c_tf.config import Config
-from a3c_tf.playing.evaluate import BestKeeper
 from a3c_tf.records import Episode, RunState
 from a3c_tf.runs.checkpoint import Checkpointer
 from a3c_tf.runs.metrics import Metrics
+from a3c_tf.training.best import BestKeeper
 from a3c_tf.training.counters import Counters
 
 

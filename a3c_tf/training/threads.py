@@ -44,7 +44,7 @@ def run_tasks(
 ) -> None:
     """Run each task in a thread of its own; raises what the first failure raised.
 
-    ``look_after`` is called every 0.1 s. A failure, or an exception here such as Ctrl-C, stops all. Raises
+    ``look_after`` is called every 0.1 s. A failure, or an exception in the caller such as Ctrl-C, stops all. Raises
     ``HangingWorkerError`` if a task has not ended ``grace_seconds`` (``GRACE_SECONDS``) later.
     """
     coordinator.clear_stop()

@@ -18,15 +18,16 @@ from a3c_tf.environments.make import make_env
 from a3c_tf.errors import RunError, UsageError
 from a3c_tf.graph.session import Session
 from a3c_tf.graph.tf1 import tf
-from a3c_tf.playing.evaluate import BestKeeper
 from a3c_tf.records import RunState
 from a3c_tf.runs import plotting
 from a3c_tf.runs.checkpoint import Checkpointer, find_checkpoints
+from a3c_tf.runs.display import display
 from a3c_tf.runs.files import writing
 from a3c_tf.runs.folder import RunFolder, existing_run, new_run, read_spaces, write_config, write_spaces
-from a3c_tf.runs.metrics import Metrics, display
+from a3c_tf.runs.metrics import Metrics
 from a3c_tf.runs.tables import read_columns
 from a3c_tf.runs.tensorboard import Events
+from a3c_tf.training.best import BestKeeper
 from a3c_tf.training.crew import Crew, Spaces, Training
 from a3c_tf.training.ledger import Ledger
 from a3c_tf.training.threads import HangingWorkerError, run_tasks
@@ -183,9 +184,9 @@ def _check_spaces(run: RunFolder, spaces: Spaces) -> None:
     """Refuse another environment, which may have networks of the same shapes; write what a kill left unwritten."""
     if not run.spaces.exists():
         write_spaces(run, *spaces)
-    for there, here in zip(read_spaces(run), spaces, strict=True):
-        if there != here:
-            raise UsageError(f"{run.spaces}: of another environment: {there} there and {here} here")
+    for expected, got in zip(read_spaces(run), spaces, strict=True):
+        if got != expected:
+            raise UsageError(f"{run.spaces}: of another environment: expected {expected}, got {got}")
 
 
 @contextlib.contextmanager

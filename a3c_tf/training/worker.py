@@ -31,7 +31,7 @@ class Environment(Protocol):
 
 
 class Net(Protocol):
-    """What a worker needs of its local network: of ``NetCalls``, which tells the shapes."""
+    """What a worker needs of its local network: of ``NetCalls``, which gives the shapes."""
 
     @property
     def noise_size(self) -> int: ...

@@ -100,7 +100,6 @@ def test_train_offers_every_setting_with_the_presets_defaults(a3c: Run) -> None:
         (["plot"], "a3c-tf plot: expected at least one run folder"),
         (["plot", "nix"], "run folder nix: expected the folder of a run"),
         (["video", "nix"], "nix: expected the folder of a run"),
-        (["video", "nix", "--output", "a.avi"], "video a.avi: expected a name that ends in .mp4 or .gif"),
         (["export", "nix", "there"], "nix: expected the folder of a run"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -192,7 +191,7 @@ def test_a_missing_screen_is_told_in_one_line(a3c: Run, pendulum: Path, tmp_path
     picture = tmp_path / "curve.png"
     done = run_python("-m", "a3c_tf", "plot", pendulum, "--output", picture, "--show", **none, MPLBACKEND=None)
     assert (done.returncode, done.stdout) == (0, f"picture: {picture}\n")
-    assert done.stderr.startswith("WARNING: no window can be opened here: there is no screen")
+    assert done.stderr.startswith("WARNING: no window can be opened: there is no screen")
     assert done.stderr.endswith(f"see {picture}\n")
     assert done.stderr.count("\n") == 1
 

@@ -20,7 +20,8 @@ from a3c_tf.commands import cli, exit_codes
 from a3c_tf.environment_names import name_of
 from a3c_tf.environments.make import make_env
 from a3c_tf.errors import UsageError
-from a3c_tf.playing.evaluate import evaluate, load_policy
+from a3c_tf.playing.evaluate import evaluate
+from a3c_tf.playing.policy import load_policy
 from tests.conftest import ToyEnv, box, small_config, toy_env
 
 MODULE = """

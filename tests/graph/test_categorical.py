@@ -18,7 +18,8 @@ from a3c_tf.environments.spaces import DiscreteSpec, ObservationSpec, action_spe
 from a3c_tf.graph.policies import CategoricalPolicy
 from a3c_tf.graph.session import Session
 from a3c_tf.graph.tf1 import tf
-from a3c_tf.playing.evaluate import evaluate, load_policy
+from a3c_tf.playing.evaluate import evaluate
+from a3c_tf.playing.policy import load_policy
 from a3c_tf.runs.folder import RunFolder, read_spaces, write_spaces
 from tests.conftest import ToyEnv, small_config
 

@@ -12,7 +12,7 @@ from a3c_tf.api import resume, train
 from a3c_tf.environments.spaces import ObservationSpec
 from a3c_tf.graph.session import Session
 from a3c_tf.graph.tf1 import tf
-from a3c_tf.playing.evaluate import load_policy
+from a3c_tf.playing.policy import load_policy
 from tests.conftest import PENDULUM, box, final_weights, read_rows, small_config
 
 SUMS = "Global_Net/normalization/sums"

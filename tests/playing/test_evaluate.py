@@ -12,7 +12,8 @@ import pytest
 
 from a3c_tf.api import train
 from a3c_tf.errors import UsageError
-from a3c_tf.playing.evaluate import evaluate, load_policy
+from a3c_tf.playing.evaluate import evaluate
+from a3c_tf.playing.policy import load_policy
 from a3c_tf.training.trainer import Result
 from tests.conftest import ToyEnv, everything_in, final_weights, small_config, toy_env
 
@@ -117,5 +118,5 @@ def test_what_is_no_run_is_refused(tmp_path: Path, toy_run: Result) -> None:
         load_policy(tmp_path / "missing")
     with pytest.raises(UsageError, match=r"'worst': expected 'best', 'last'"):
         load_policy(toy_run.run_folder, "worst")
-    with pytest.raises(UsageError, match=r"no .*checkpoint here"):
+    with pytest.raises(UsageError, match=r"no .*checkpoint"):
         load_policy(toy_run.run_folder, "best")

@@ -14,8 +14,8 @@ import pytest
 
 from a3c_tf.api import train
 from a3c_tf.errors import UsageError
-from a3c_tf.playing.evaluate import load_policy
 from a3c_tf.playing.export import export
+from a3c_tf.playing.policy import load_policy
 from tests.conftest import ToyEnv, box, small_config
 
 LOADER = """

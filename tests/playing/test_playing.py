@@ -14,7 +14,8 @@ from a3c_tf.api import train
 from a3c_tf.config import Config
 from a3c_tf.environments.make import make_env
 from a3c_tf.errors import UsageError
-from a3c_tf.playing.evaluate import evaluate, load_policy, play
+from a3c_tf.playing.evaluate import evaluate, play
+from a3c_tf.playing.policy import load_policy
 from a3c_tf.training.worker import episode_randomness
 
 FAST = {"workers": 1, "seed": 0, "max_episode_steps": 20}

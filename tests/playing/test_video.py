@@ -10,6 +10,7 @@ import pytest
 from a3c_tf.api import train
 from a3c_tf.environments.make import make_env
 from a3c_tf.errors import UsageError
+from a3c_tf.playing.policy import load_policy
 from a3c_tf.playing.video import film
 from tests.conftest import ToyEnv, small_config
 
@@ -44,7 +45,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("kind", ["mp4", "gif"])
 def test_a_film_has_a_picture_for_each_state(run: Path, tmp_path: Path, kind: str) -> None:
     target = tmp_path / f"film.{kind}"
-    assert film(run, target, episodes=2) == [15.0, 15.0]
+    assert film(load_policy(run), target, episodes=2).returns.tolist() == [15.0, 15.0]
     pictures = imageio.mimread(target)
     assert len(pictures) == 12  # the first state and five steps, twice
     assert pictures[0].shape[:2] == (32, 48)
@@ -66,19 +67,19 @@ def test_pendulum_is_filmed_without_a_screen(tmp_path: Path, monkeypatch: pytest
 def test_a_film_that_fails_leaves_nothing(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Filmed, "fails_at", 3)
     with pytest.raises(RuntimeError, match="the camera broke"):
-        film(run, tmp_path / "film.gif")
+        film(load_policy(run), tmp_path / "film.gif")
     assert not list(tmp_path.iterdir())
 
 
 def test_what_cannot_be_filmed_is_told(run: Path, toy_run: object, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"film.avi: expected a name that ends in .mp4 or .gif"):
-        film(run, tmp_path / "film.avi")
+        film(load_policy(run), tmp_path / "film.avi")
     with pytest.raises(UsageError, match="episodes = 0: expected a whole number of at least 1"):
-        film(run, tmp_path / "film.gif", episodes=0)
+        film(load_policy(run), tmp_path / "film.gif", episodes=0)
     with pytest.raises(UsageError, match="cannot be written"):
-        film(run, tmp_path / "nix" / "film.gif")
+        film(load_policy(run), tmp_path / "nix" / "film.gif")
     with pytest.raises(UsageError, match="cannot be filmed: expected render"):
-        film(toy_run.run_folder, tmp_path / "film.gif")  # type: ignore[attr-defined]
+        film(load_policy(toy_run.run_folder), tmp_path / "film.gif")  # type: ignore[attr-defined]
     assert not list(tmp_path.iterdir())
 
 
@@ -90,8 +91,8 @@ def test_missing_packages_are_named(run: Path, tmp_path: Path, monkeypatch: pyte
         with pytest.raises(
             UsageError, match=r"cannot be drawn: pygame is not installed.*pip install 'a3c-tf\[render\]'"
         ):
-            film(run, tmp_path / "film.gif", env="Pendulum-v1")
+            film(load_policy(run), tmp_path / "film.gif", env="Pendulum-v1")
     monkeypatch.setitem(sys.modules, "imageio.v2", None)
     monkeypatch.setitem(sys.modules, "imageio", None)
     with pytest.raises(UsageError, match=r"not installed.*pip install 'a3c-tf\[render\]'"):
-        film(run, tmp_path / "film.gif")
+        film(load_policy(run), tmp_path / "film.gif")

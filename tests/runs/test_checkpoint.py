@@ -134,14 +134,14 @@ def test_an_unreadable_state_file_of_the_saver_does_not_matter(tmp_path: Path) -
 
 def test_without_a_good_checkpoint_restoring_is_refused(tmp_path: Path) -> None:
     opened = Opened(tmp_path)
-    with pytest.raises(UsageError, match=r"no .*checkpoint here"):
+    with pytest.raises(UsageError, match=r"no .*checkpoint"):
         opened.checkpointer.restore()
 
 
 def test_a_checkpoint_of_another_network_is_refused_with_both_shapes(tmp_path: Path) -> None:
     Opened(tmp_path).save(STATE)
     with pytest.raises(
-        UsageError, match=r"of another network.*: Global_Net/actor/\S+ is \S+ \[.*8.*\] there and \S+ \[.*9.*\] here"
+        UsageError, match=r"of another network.*: Global_Net/actor/\S+: expected \S+ \[.*9.*\], got \S+ \[.*8.*\]"
     ):
         Opened(tmp_path, actor_hidden=9).checkpointer.restore()
 

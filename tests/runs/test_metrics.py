@@ -13,7 +13,8 @@ import pytest
 from a3c_tf.api import train
 from a3c_tf.graph.tf1 import tf
 from a3c_tf.records import Episode, FinishedEpisode, RunState
-from a3c_tf.runs.metrics import CSV_FIELDS, PlainLines, ProgressBar, display
+from a3c_tf.runs.display import PlainLines, ProgressBar, display
+from a3c_tf.runs.metrics import CSV_FIELDS
 from a3c_tf.training.trainer import Result
 from tests.conftest import ToyEnv, read_rows, small_config, toy_env
 

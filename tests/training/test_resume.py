@@ -15,8 +15,7 @@ from a3c_tf.api import resume, train
 from a3c_tf.config import Config
 from a3c_tf.errors import UsageError
 from a3c_tf.graph.tf1 import tf
-from a3c_tf.playing import evaluate
-from a3c_tf.training import trainer
+from a3c_tf.training import best, trainer
 from a3c_tf.training.trainer import Result
 from tests.faulty import Env, Raises, box, learnt, newest, rows, settings, tensors
 
@@ -123,8 +122,7 @@ def test_wall_time_goes_on(tmp_path: Path) -> None:
 def test_an_evaluation_that_had_to_stop_is_made_again(
     tmp_path: Path, uninterrupted: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
-    play, calls = evaluate.play, []
+    play, calls = best.play, []
 
     def interrupted(*arguments: Any) -> Any:
         calls.append(arguments)
@@ -133,7 +131,7 @@ def test_an_evaluation_that_had_to_stop_is_made_again(
         return play(*arguments)
 
     run, whole = tmp_path / "run", uninterrupted("decay and evaluation")
-    monkeypatch.setattr(evaluate, "play", interrupted)
+    monkeypatch.setattr(best, "play", interrupted)
     with pytest.raises(Stop):
         train(config_of(run, "decay and evaluation"), "none")
     assert len(rows(run, "evaluations.csv")) == 1
@@ -327,7 +325,8 @@ class Stronger(Env):
 
 
 @pytest.mark.parametrize(
-    ("env", "told"), [(Wider, r"shape=\(3,\).* there and .*shape=\(4,\)"), (Stronger, r"2\.0.* there and .*3\.0")]
+    ("env", "told"),
+    [(Wider, r"expected .*shape=\(3,\).*, got .*shape=\(4,\)"), (Stronger, r"expected .*2\.0.*, got .*3\.0")],
 )
 def test_another_environment_of_the_same_name_is_refused(
     uninterrupted: Callable[[str], Path], env: type[Env], told: str
