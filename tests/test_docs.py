@@ -18,6 +18,7 @@ import pytest
 
 from a3c_tf.commands import cli
 from tests.conftest import ROOT
+from tests.test_layers import WINGS
 
 DOCUMENTS = ("README.md", "docs/usage.md", "docs/environments.md", "docs/handoff.md", "docs/original.md")
 NOT_RUN = {
@@ -105,6 +106,66 @@ def _sections(text: str) -> list[str]:
 def _found(form: str, section: str) -> list[str]:
     """In any order: word order differs."""
     return sorted(re.findall(form, section, re.MULTILINE | re.DOTALL))
+
+
+ALL_DOCUMENTS = sorted(str(path.relative_to(ROOT)) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+OURS = {
+    str(path.relative_to(ROOT))
+    for folder in ("a3c_tf", "benchmarks", "demos", "tests", "setup.py")
+    for path in ([ROOT / folder] if folder.endswith(".py") else (ROOT / folder).rglob("*.py"))
+}
+HISTORY = {"CHANGELOG.md"}
+"""speaks of files as they were called then"""
+
+
+@pytest.mark.parametrize("document", ALL_DOCUMENTS)
+def test_what_a_document_links_to_is_there_under_the_name_it_gives(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    for shown, target in re.findall(r"\[([^\[\]]*)\]\(([^)#]+?)(?:#[^)]*)?\)", text):
+        if target.startswith("http"):
+            continue
+        path = (ROOT / document).parent / target
+        assert path.exists(), f"{target}: no such file"
+        if re.fullmatch(r"[\w./]+\.(py|md)", shown):
+            assert str(path.resolve()).endswith(f"/{shown}"), f"{shown} is the text of a link to {target}"
+
+
+@pytest.mark.parametrize("document", [document for document in ALL_DOCUMENTS if document not in HISTORY])
+def test_every_file_a_document_names_is_ours(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    own = {piece.title for piece in pieces(document)}
+    for name in set(re.findall(r"`([\w/]+\.py)`", text)) - own:
+        assert any(f"/{path}".endswith(f"/{name}") for path in OURS), f"{name}: no such file"
+
+
+def test_every_test_that_a_document_names_is_there() -> None:
+    tests = "".join((ROOT / path).read_text(encoding="utf-8") for path in OURS if path.startswith("tests/"))
+    for document in ALL_DOCUMENTS:
+        for name in re.findall(r"`(test_\w+)`", (ROOT / document).read_text(encoding="utf-8")):
+            assert f"def {name}(" in tests, f"{document}: {name}"
+
+
+def test_the_map_has_every_wing_and_program() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for wing in (ROOT / "a3c_tf").glob("*/__init__.py"):
+        assert f"](a3c_tf/{wing.parent.name})" in text
+    for program in (ROOT / "demos").glob("*.py"):
+        assert f"](demos/{program.name})" in text
+
+
+def test_the_contributors_table_has_the_wings_in_their_order() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `?(\w+)[`:]", text, re.MULTILINE) == list(WINGS)
+
+
+def test_the_algorithm_is_as_long_as_the_readme_says() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"To read the algorithm, read `([\w.]+)`, then `([\w.]+)`: (\d+) lines", text)
+    assert found
+    first, second, said = found.groups()
+    files = (ROOT / "a3c_tf/training" / first, ROOT / "a3c_tf/algorithms" / second)
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)
+    assert abs(lines - int(said)) <= 25
 
 
 @pytest.mark.timeout(900)  # twenty programs one after the other, on a machine that may be busy

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import statistics
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -206,3 +207,31 @@ def test_the_packages_names_are_found_and_others_are_refused() -> None:
     assert all(getattr(a3c_tf, name) is not None for name in a3c_tf.__all__)
     with pytest.raises(AttributeError, match="no attribute 'learn'"):
         _ = a3c_tf.learn
+
+
+# presets and Config are lists: as long as what they list
+LISTS = {"presets", "config"}
+
+
+@pytest.mark.parametrize("module", sorted(set(SOURCES) - LISTS))
+def test_a_module_is_read_in_one_sitting(module: str) -> None:
+    assert len(SOURCES[module].read_text(encoding="utf-8").splitlines()) <= 300
+
+
+def test_functions_are_short_and_take_few_parameters() -> None:
+    lengths = []
+    for path in SOURCES.values():
+        for function in functions(path):
+            lengths.append(function.end_lineno - function.lineno + 1)
+            assert lengths[-1] <= 40, f"{path.name}: {function.name} has {lengths[-1]} lines"
+            arguments = function.args
+            names = [a.arg for a in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]]
+            given = [name for name in names if name not in ("self", "cls")]
+            assert len(given) <= 6, f"{path.name}: {function.name} takes {len(given)} parameters"
+    assert statistics.median(lengths) <= 6
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            yield node
