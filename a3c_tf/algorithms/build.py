@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from a3c_tf.algorithms import a3c
+from a3c_tf.algorithms.calls import NetCalls
 from a3c_tf.config import Config
 from a3c_tf.environments.spaces import AnyActionSpec, ObservationSpec, action_spec, observation_spec
 from a3c_tf.graph.optimizers import Optimizers
@@ -61,7 +62,7 @@ class Networks:
     def worker_net(self, worker: int, global_net: a3c.ACNet, optimizers: Optimizers) -> a3c.WorkerACNet:
         return self.algorithm.worker_net(f"W_{worker}", *self._spaces, global_net, optimizers)
 
-    def learner(self, calls: a3c.NetCalls, global_steps: Callable[[], int]) -> a3c.A3CLearner:
+    def learner(self, calls: NetCalls, global_steps: Callable[[], int]) -> a3c.A3CLearner:
         return self.algorithm.learner(self.config, calls, global_steps)
 
     @property
