@@ -34,11 +34,13 @@ class Global(Counters):
         self.should_stop = coord.should_stop
         self.worker_episodes: dict[str, int] = {}  # none: no run goes on here
         self.running_r: list[float] = []
+        self.one_row = threading.Lock()  # rows stand in order, and whole
 
     def episode(self, episode: Episode, report: dict[str, float]) -> None:
-        count = self.finish_episode(episode.episode_return)
-        self.running_r.append(count.running_return)
-        print(episode.worker, "Ep:", count.episode, f"| Ep_r: {int(count.running_return)}")
+        with self.one_row:
+            count = self.finish_episode(episode.episode_return)
+            self.running_r.append(count.running_return)
+            print(episode.worker, "Ep:", count.episode, f"| Ep_r: {int(count.running_return)}")
 
 
 def main(
