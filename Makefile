@@ -1,19 +1,24 @@
 # make demo   trains A3C on Pendulum       make test   runs the tests
 # make lint   ruff and mypy                make check  tests and lint
 # make smoke  uses the wheel in clean environments, one for each of PYTHONS
+# make fast   the tests but for the slow programs and the docs: for another Python, with a VENV of its own
 # make results   the runs and figures of docs/results.md
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONPATH :=
 
-.PHONY: results demo test lint check long smoke clean
+.PHONY: results demo test fast lint check long smoke clean
 
 demo: $(VENV)/installed
 	$(BIN)/python demos/pendulum_a3c.py
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n 2
+
+SLOW := tests/faults/test_programs.py tests/distributed/test_processes.py tests/distributed/test_machines.py tests/test_docs.py
+fast: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -n 2 $(SLOW:%=--ignore=%)
 
 long: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -m long
@@ -66,4 +71,4 @@ $(VENV)/installed-dev: requirements-dev.txt $(VENV)/installed
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

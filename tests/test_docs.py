@@ -168,6 +168,12 @@ def test_the_algorithm_is_as_long_as_the_readme_says() -> None:
     assert abs(lines - int(said)) <= 25
 
 
+def test_ci_runs_on_the_oldest_and_the_newest_python_of_setup_py() -> None:
+    setup, ci = ((ROOT / path).read_text(encoding="utf-8") for path in ("setup.py", ".ci/run"))
+    oldest, beyond = re.findall(r'python_requires=">=3.(\d+),<3.(\d+)"', setup)[0]
+    assert f"for version in 3.{oldest} 3.{int(beyond) - 1}; do" in ci
+
+
 @pytest.mark.timeout(900)  # twenty programs one after the other, on a machine that may be busy
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_what_a_document_shows_runs(document: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
