@@ -43,7 +43,7 @@ class SyncCalls(NamedTuple):
 
     With a decaying learning rate its scale, a scalar, is the last argument."""
     update_global_and_report: Call
-    """the same → the scalars of ``report``; other workers may have this CPU meanwhile"""
+    """the same → the scalars of ``report``"""
     pull_global: Call
     """() → []"""
 
@@ -71,13 +71,13 @@ class NetCalls:
 def sync_calls(net: WorkerNet, session: Session) -> SyncCalls:
     """Push and pull within one graph, on a session of it.
 
-    Where there are other workers, the update that reports is made so that its CPU is theirs meanwhile.
+    Where there are other workers, updates are made so that their CPU is the others' meanwhile.
     """
     feeds = [*net.rollout, *([] if net.learning_rate_scale is None else [net.learning_rate_scale])]
-    report, update = list(net.report.values()), [net.push_then_pull_op]
+    report, update, others = list(net.report.values()), [net.push_then_pull_op], net.config.worker_count > 1
     return SyncCalls(
-        update_global=session.call([], feeds, update),
-        update_global_and_report=session.call(report, feeds, update, in_pool=net.config.worker_count > 1),
+        update_global=session.call([], feeds, update, in_pool=others),
+        update_global_and_report=session.call(report, feeds, update, in_pool=others),
         pull_global=session.call([], [], net.pull_op),
     )
 

@@ -21,12 +21,12 @@ def n_step_returns(rewards: np.ndarray, discounts: np.ndarray, bootstrap: np.nda
 
     Source: Mnih et al. 2016, algorithm S3 (the inner loop over i).
     """
-    accumulated, targets = _rows(bootstrap[None])[0], []
-    for reward, discount in zip(_rows(rewards)[::-1], _rows(discounts)[::-1], strict=True):
+    targets, discount_of = _steps(rewards), _steps(discounts)
+    later = bootstrap.item() if bootstrap.size == 1 else bootstrap
+    for t in reversed(range(len(targets))):
         # float64 inside, rounded once at the end: as the original's list of Python floats
-        accumulated = reward + discount * accumulated
-        targets.append(accumulated)
-    return np.array(targets[::-1], np.float32).reshape(rewards.shape)
+        later = targets[t] = targets[t] + discount_of[t] * later
+    return np.array(targets, np.float32).reshape(rewards.shape)
 
 
 def lambda_returns(
@@ -47,14 +47,13 @@ def lambda_returns(
     R_t - v(s_t) is the generalized advantage estimate Σ (γλ)^k δ_{t+k}, so with these targets the
     graph's TD error is that advantage. Source: Schulman et al. 2016 (arXiv 1506.02438), equation 16.
     """
-    values = _rows(next_values.astype(np.float64))
-    accumulated, targets = values[-1], []
-    for reward, discount, value in zip(_rows(rewards)[::-1], _rows(discounts)[::-1], values[::-1], strict=True):
-        accumulated = reward + discount * ((1 - gae_lambda) * value + gae_lambda * accumulated)
-        targets.append(accumulated)
-    return np.array(targets[::-1], np.float32).reshape(rewards.shape)
+    targets, discount_of, value_of = _steps(rewards), _steps(discounts), _steps(next_values.astype(np.float64))
+    later = value_of[-1]
+    for t in reversed(range(len(targets))):
+        later = targets[t] = targets[t] + discount_of[t] * ((1 - gae_lambda) * value_of[t] + gae_lambda * later)
+    return np.array(targets, np.float32).reshape(rewards.shape)
 
 
-def _rows(array: np.ndarray) -> Any:
+def _steps(array: np.ndarray) -> list[Any]:
     """The rows [B] of an array [T, B]: of one environment plain floats, with which Python reckons faster."""
-    return array[:, 0].tolist() if array.shape[1] == 1 else array
+    return array.ravel().tolist() if array.shape[1] == 1 else list(array)

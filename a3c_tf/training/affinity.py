@@ -90,8 +90,7 @@ class CpuSharing:
     """One worker's ``env`` and ``net``, wrapped so that its thread is on the shared CPU for the steps of an episode.
 
     Not for a reset, in which an environment may start threads or processes: they would inherit it. Nor between two
-    episodes, when it waits for others. An update within an episode is the one that another thread makes,
-    so that the workers on this CPU go on meanwhile.
+    episodes, when it waits for others.
     """
 
     def __init__(self, shared: SharedCpu, env: Environment, net: NetCalls) -> None:
@@ -110,8 +109,7 @@ class CpuSharing:
         self._cpus = self._shared.keep(self._cpus, None)
 
     def _update(self, *rollout: np.ndarray) -> None:
-        kept = self._cpus != self._shared.all_cpus
-        (self._net.update_global_and_report if kept else self._net.update_global)(*rollout)
+        self._net.update_global(*rollout)
         self._keep()
 
     def _update_at_an_episodes_end(self, *rollout: np.ndarray) -> dict[str, float]:

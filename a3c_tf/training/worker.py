@@ -140,8 +140,8 @@ class Worker:
         choose_action, step, seen, taken = self._net.choose_action, self._env.step, self._seen, self._actions
         self._rng.standard_normal(dtype=np.float32, out=self._noise)
         rewards: list[float] = []
-        for t in range(steps):
-            actions = choose_action(*self._fed[t])
+        for t, fed in enumerate(self._fed[:steps]):
+            actions = choose_action(*fed)
             seen[t + 1], reward, terminated, truncated = step(actions[0][0])
             taken[t] = actions[-1]
             rewards.append(reward)
@@ -161,11 +161,11 @@ class Worker:
             discounts[-1] = 0.0
         shift, scale = config.reward_shift, config.reward_scale
         rollout = Rollout(
-            observations=self._observations[: taken + 1].copy(),
-            actions=self._actions[:taken].copy(),
-            rewards=np.array([(reward + shift) / scale for reward in rewards])[:, None],
-            discounts=discounts,
-            episodes=(Episode(self.name, self._return, self.length),) if ended else (),
+            self._observations[: taken + 1].copy(),
+            self._actions[:taken].copy(),
+            np.array([(reward + shift) / scale for reward in rewards])[:, None],
+            discounts,
+            (Episode(self.name, self._return, self.length),) if ended else (),
         )
         seen = self._seen
         seen[0] = seen[taken]

@@ -151,6 +151,25 @@ def test_the_caller_executes_a_call_unless_the_pool_is_asked(in_pool: bool) -> N
     session.close()
 
 
+def test_an_update_is_executed_in_the_pool_only_where_other_workers_need_its_cpu(
+    session: Session, built: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+    call = Session.call
+
+    def noting(self: Session, *what: Any, in_pool: bool = False) -> Any:
+        asked.append(in_pool)
+        return call(self, *what, in_pool=in_pool)
+
+    monkeypatch.setattr(Session, "call", noting)
+    net = built.worker_nets[0]
+    for workers, expected in ((1, False), (2, True)):
+        asked.clear()
+        monkeypatch.setattr(net, "config", net.config.replace(workers=workers))
+        worker_calls(net, session)
+        assert any(asked) is expected
+
+
 @pytest.mark.parametrize("update", ["update_global", "update_global_and_report"])
 def test_an_error_in_the_runtime_is_a_python_exception(session: Session, built: Graph, update: str) -> None:
     observations, actions, _ = rollout(0)

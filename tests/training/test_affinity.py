@@ -220,27 +220,6 @@ class FakeShared:
         return {1} if step_seconds is not None and step_seconds <= CHEAP_STEP_SECONDS else {0, 1}
 
 
-@pytest.mark.parametrize(("step_seconds", "update"), [(CHEAP, "reporting"), (None, "plain")])
-def test_a_kept_worker_asks_for_the_update_that_lets_others_have_its_cpu(
-    step_seconds: float | None, update: str
-) -> None:
-    """Otherwise it asks for that one at an episode's end only, when its report is needed."""
-    updates: list[str] = []
-
-    def reporting(*rollout: np.ndarray) -> dict[str, float]:
-        updates.append("reporting")
-        return {"loss/actor": 1.0}
-
-    net = NetCalls(1, list, np.asarray, lambda *rollout: updates.append("plain"), reporting, list)  # type: ignore[arg-type]
-    sharing = CpuSharing(FakeShared(), Environment(ToyEnv(), "toy"), net)  # type: ignore[arg-type]
-    sharing.env.reset(0)
-    sharing.env.step_seconds = step_seconds
-    sharing.net.update_global()  # it is kept, if it is, from the update on
-    sharing.net.update_global()
-    assert updates == ["plain", update]
-    assert sharing.net.update_global_and_report() == {"loss/actor": 1.0}
-
-
 def test_a_worker_is_kept_from_its_reset_to_its_episodes_last_update() -> None:
     shared = FakeShared()
     net = NetCalls(1, list, np.asarray, lambda *rollout: None, lambda *rollout: {}, list)  # type: ignore[arg-type]
